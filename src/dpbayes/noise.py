@@ -9,7 +9,8 @@ side of more noise.
 infinitely many bits and asks between which of the probabilities' cumulative sums it falls. The first 64 bits of u, and the sums in
 floats with a bound on their error, answer in all but about one of 10⁹ cases. There more bits of u are drawn, and the
 sums are computed with more digits than u has, until the answer is certain (`_settled`). So the law is exact for the
-numbers given, whatever the floats' rounding.
+numbers given, whatever the floats' rounding. OpenDP's noisy max with Gumbel noise has the law of `categorical` too, at 0.14 ms a
+choice whatever it is between; one draw of the mixture sampler makes k choices or more, so they are made in vectors here.
 
 References: Knuth and Yao, "The complexity of nonuniform random number generation" (1976) for the comparison of bits;
 OpenDP's proofs for the discrete Laplace.

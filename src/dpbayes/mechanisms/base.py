@@ -153,9 +153,9 @@ class Mechanism(ABC):
     def as_opendp(self, prior: Prior, n: int) -> Any:
         """The mechanism as an OpenDP `Measurement` on vectors of k counts with total n, to compose with OpenDP's own.
 
-        The input domain holds exactly the vectors of k counts with total n. The input metric is the L1 distance: replacing one record moves it by 2, so the privacy map is ε·⌈d/2⌉ (d/2
-        replacements, one after the other, each costing ε). Needs OpenDP's "honest-but-curious" feature, since OpenDP
-        takes this package's word for the map.
+        The input domain holds exactly the vectors of k counts with total n. The input metric is the L1 distance: replacing one
+        record moves it by 2, so the privacy map is ε·⌈d/2⌉ (d/2 replacements, one after the other, each costing ε). Needs
+        OpenDP's "honest-but-curious" feature, since OpenDP takes this package's word for the map.
         """
         model, n = as_dirichlet(prior), check_integer(n, "n", 1)
         guarantee = self._certified(model, n)
