@@ -12,6 +12,7 @@ import logging
 import os
 import pickle
 import random
+import signal
 import threading
 import traceback
 import warnings
@@ -716,6 +717,50 @@ def test_hostile_names_of_columns_and_categories(tmp_path, name):
     assert refused <= (3 if name in {"", "a\nb", "a\rb"} else 0)
 
 
+CAPITALS = {"ID": ["x"] * 3, "id": ["b"] * 3, "id_1": ["a"] * 3, "id_2": ["a"] * 3}
+
+
+@pytest.mark.parametrize("column", ["ID", "id", "id_1"])
+def test_columns_that_sql_cannot_tell_apart_are_not_taken_for_each_other(tmp_path, column):
+    """DuckDB shows the later of ID and id as id_1, a name that another column may have."""
+    arrow = pa.table(CAPITALS)
+    pyarrow.parquet.write_table(arrow, tmp_path / "t.parquet")
+    wanted = CAPITALS[column][0]
+    for source in (arrow, write_csv(tmp_path / "t.csv", CAPITALS), write_json(tmp_path / "t.jsonl", CAPITALS)):
+        assert count(source, column, [wanted, "y"]).reveal().tolist() == [3, 0]
+    with pytest.raises(DataError, match=f"^column names '{column}', which SQL cannot tell from another; accepted are names"):
+        count(tmp_path / "t.parquet", column, [wanted, "y"])
+    assert count(tmp_path / "t.parquet", "id_2", ["a", "b"]).n == 3  # the same in SQL as in the file
+    with pytest.raises(DataError, match="^column is 'id_1_1', which the data do not have"):
+        count(tmp_path / "t.parquet", "id_1_1", ["a", "b"])
+
+
+@pytest.mark.parametrize("where", ["CAST(age AS INT) = 70", "\"age\" = '70'", "AGE = '10'", "age_2 = '70'", "age_1 = '70'"])
+def test_a_filter_on_columns_that_sql_cannot_tell_apart_is_refused(tmp_path, where):
+    columns = {"AGE": ["10", "70"], "age": ["70", "10"], "c": ["a", "b"]}
+    pyarrow.parquet.write_table(pa.table(columns), tmp_path / "t.parquet")
+    for source in (tmp_path / "t.parquet", write_csv(tmp_path / "t.csv", columns)):
+        with pytest.raises(
+            DataError, match="^where names 'age.*', which SQL cannot|^where names 'AGE', which|^where does not fit"
+        ):
+            count(source, "c", ["a", "b"], where=where)
+        assert count(source, "c", ["a", "b"], where="c = 'a'").reveal().tolist() == [1, 0]
+
+
+def test_a_nested_column_does_not_hide_the_names_beside_it(tmp_path):
+    nested = {"s": [{"c": 1, "d": {"c": [1, 2]}}] * 2, "c": ["a", "b"], "l": [[{"c": "x"}]] * 2, "C2": ["a", "a"]}
+    pyarrow.parquet.write_table(pa.table(nested), tmp_path / "t.parquet")
+    assert count(tmp_path / "t.parquet", "c", ["a", "b"]).reveal().tolist() == [1, 1]
+    assert count(tmp_path / "t.parquet", "C2", ["a", "b"], where="s.c = 1 AND l[1].c = 'x'").reveal().tolist() == [2, 0]
+
+
+def test_a_file_is_counted_once_under_all_its_names(tmp_path):
+    path = written(tmp_path, "c\na\nb\n", "a.csv")
+    os.link(path, tmp_path / "b.csv")
+    os.symlink(path, tmp_path / "c.csv")
+    assert count(tmp_path / "*.csv", "c", ["a", "b"]).reveal().tolist() == [1, 1]
+
+
 def test_the_name_of_a_file_may_hold_anything(tmp_path):
     for name in ("we'ird.csv", 'a"b.csv', "a[1].csv", "a*.csv", "é %s{}.csv", "a;b.csv", "$HOME.csv"):
         path = written(tmp_path, "c\na\nb\n", name)
@@ -823,6 +868,8 @@ def test_a_filter_looks_at_one_row(tmp_path):
     for where in (
         nw.col("c").str.to_datetime() < DAY, day < DAY, ~(day < DAY), nw.col("c").str.to_time().is_null(), nw.lit(True) & (day < DAY), u > pd.Series([0, 0]).to_numpy(),
         nw.when(day < DAY).then(nw.lit(True)), nw.all_horizontal(nw.selectors.string() == "a", ignore_nulls=True), u > nw.from_native(pd.Series([0, 0]), series_only=True),
+        u.is_in(pd.Series([1])), u.is_in(nw.from_native(pd.Series([1]), series_only=True)), u.is_in(pl.Series([1])), u.is_in(np.array([1])),
+        u.is_in(pa.chunked_array([[1]])), ~(u + 1).is_in(pd.Index([1])),
     ):  # fmt: skip
         with pytest.raises(
             DataError, match="^where looks at more than one row; accepted is .* with a format for str.to_datetime"
@@ -877,7 +924,7 @@ def test_a_key_of_one_record_does_not_rename_it_in_others(tmp_path):
         assert count(path, "o", ["a", "b"], where="CAST(age AS INT) >= 50").n == older
         assert count(path, "o", ["a", "b"], where="age.length() = 2 AND age >= '50'").n == older
         for where in ("AGE = '1' OR age = '2'", "\"dpbayes row\" = 'x'"):
-            with pytest.raises(DataError, match="^where names keys that SQL cannot tell apart; accepted"):
+            with pytest.raises(DataError, match="^where names '.*', which SQL cannot tell from another; accepted"):
                 count(path, "o", ["a", "b"], where=where)
         assert count(path, "o", ["a", "b"], where="aGe IS NULL").n == 100  # no record has it, and one more would not matter
         assert (
@@ -954,7 +1001,8 @@ def test_nothing_but_the_files_can_be_read(tmp_path):
         ({"categories": ["a", None]}, TypeError, "categories holds a value of a type that is not counted"),
         ({"categories": [datetime.datetime(2024, 1, 1)]}, TypeError, "categories holds a value of a type that is not counted"),
         ({"categories": "ab"}, TypeError, "categories is of type str"),
-        ({"categories": []}, ValueError, "categories is empty"),
+        ({"categories": []}, ValueError, "categories holds 0 values; accepted is at least 2"),
+        ({"categories": ["a"]}, ValueError, "categories holds 1 value; accepted is at least 2"),
         ({"categories": [2**63, 1]}, ValueError, "categories holds what no column can"),
         ({"categories": ["\ud800", "a"]}, ValueError, "categories holds what no column can"),
         ({"categories": ["a\0", "a"]}, ValueError, "categories holds what no column can"),
@@ -1130,8 +1178,8 @@ def test_no_error_says_anything_about_the_data(tmp_path, caplog, capfd):
         texts += [str(error), repr(error), repr(error.args), "".join(traceback.format_exception(error))]
         ours = os.path.dirname(data.__file__)
         frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__) if frame.f_code.co_filename.startswith(ours)]
-        for frame in frames:  # as debuggers and crash reporters show them; `data` is the caller's own
-            texts += [repr(value) for local, value in frame.f_locals.items() if local != "data"]
+        for frame in frames:  # as debuggers and crash reporters show them
+            texts += [repr(value) for value in frame.f_locals.values()]
     texts += [caplog.text, *capfd.readouterr()]
     for text in texts:
         assert MARK not in text
@@ -1159,6 +1207,32 @@ def test_what_an_engine_logs_or_warns_is_not_heard(caplog, capfd, recwarn):
     with pytest.warns(UserWarning, match=MARK):  # the process is as it was
         talk(frame.collect())
     assert MARK in caplog.text
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
+def test_a_child_born_while_another_thread_counts_can_count_and_be_heard():
+    """The thread that would give back the lock, warnings and logging is not in the child."""
+    started, go_on = threading.Event(), threading.Event()
+
+    def slow():
+        yield "a"
+        started.set()
+        go_on.wait(60)
+
+    filters = list(warnings.filters)
+    thread = threading.Thread(target=count, args=(slow(), None, ["a", "b"]))
+    thread.start()
+    assert started.wait(60)
+    child = os.fork()
+    if child == 0:
+        signal.alarm(60)
+        heard = logging.root.manager.disable == 0 and warnings.filters == filters
+        os._exit(0 if heard and count(["a", "b"], None, ["a", "b"]).n == 2 else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    go_on.set()
+    thread.join()
+    assert logging.root.manager.disable == 0
+    assert warnings.filters == filters
 
 
 def test_files_cut_anywhere_are_refused_or_read(tmp_path):

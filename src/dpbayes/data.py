@@ -12,10 +12,10 @@ import os
 import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from enum import EnumMeta
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -153,9 +153,10 @@ def count(
     >>> count(visits, "outcome", ["died", "home"], unit="patient", missing="home")
     Counts(categories=['died', 'home'], n=3, counts hidden)
     """
-    declared = _declare(categories, other, missing)
     columns = {"column": column, "unit": unit}
-    return _tally(data, columns, None, declared, where)[None]
+    outcome = _outcome(_tally, data, columns, None, (categories, other, missing), where)
+    del data  # from here on errors start: debuggers and crash reporters show what their frames hold
+    return _given(outcome)[None]
 
 
 def count_by(
@@ -181,13 +182,10 @@ def count_by(
     >>> count_by(visits, "ward", ["A", "B"], "outcome", ["died", "home"])["B"]
     Counts(categories=['died', 'home'], n=1, counts hidden)
     """
-    if group is None or column is None:
-        raise TypeError("group or column is None; accepted are names of columns")
-    declared = _declare(categories, other, missing)
     columns = {"column": column, "group": group, "unit": unit}
-    return _tally(
-        data, columns, replace(_declare(groups, name="groups"), outside=GROUP_OUTSIDE, missing=NO_GROUP), declared, where
-    )
+    outcome = _outcome(_tally, data, columns, groups, (categories, other, missing), where)
+    del data
+    return _given(outcome)
 
 
 def _declare(values: Sequence[Any], other: Any = None, missing: Any = None, name: str = "categories") -> Declared:
@@ -204,8 +202,8 @@ def _declare(values: Sequence[Any], other: Any = None, missing: Any = None, name
         raise TypeError(f"{name} holds a value of a type that is not counted; {accepted}")
     if len(kinds) > 1:
         raise TypeError(f"{name} holds values of more than one type; {accepted}")
-    if not labels:
-        raise ValueError(f"{name} is empty; accepted is at least one value")
+    if len(labels) < (least := 2 if name == "categories" else 1):
+        raise ValueError(f"{name} holds {len(labels)} value{'s' * (len(labels) != 1)}; accepted is at least {least}")
     if not all(map(_storable, labels)):
         raise ValueError(
             f"{name} holds what no column can; accepted are integers of 64 bits and Unicode text without null characters"
@@ -228,35 +226,60 @@ def _storable(value: Any) -> bool:
 
 
 def _tally(
-    data: Any, columns: Mapping[str, str | None], groups: Declared | None, declared: Declared, where: Any
+    data: Any,
+    columns: Mapping[str, str | None],
+    groups: Any,
+    categories: tuple[Sequence[Any], Any, Any],
+    where: Any,
 ) -> dict[Any, Counts]:
-    """The counts of each group (of None, without groups), or a refusal."""
+    """The counts of each group (of None, without groups); `categories` with `other` and `missing`."""
+    declarations = {"column": _declare(*categories)}
+    if "group" in columns:
+        if None in (columns["group"], columns["column"]):
+            raise TypeError("group or column is None; accepted are names of columns")
+        declarations["group"] = replace(_declare(groups, name="groups"), outside=GROUP_OUTSIDE, missing=NO_GROUP)
     for role, name in columns.items():
         if name is not None and not isinstance(name, str):
             raise TypeError(f"{role} is of type {type(name).__name__}; accepted is the name of a column")
         if name is not None and not _storable(name):
             raise ValueError(f"{role} holds a null character or text that is not Unicode; accepted is the name of a column")
     wanted = {role: name for role, name in columns.items() if name is not None}
-    declarations = {"column": declared} if groups is None else {"column": declared, "group": groups}
     paths = None
     if isinstance(data, (str, os.PathLike)):
         paths = files.find(data)
         files.format_of(paths)
     codes = _quietly(lambda: _codes_of(data, paths, wanted, declarations, where))
-    refusal = codes if isinstance(codes, tuple) else _refusal(codes)
-    if refusal is not None:
-        del codes  # a traceback may show what is still here
-        error, sentence = refusal
-        raise error(sentence)
+    _given(codes if isinstance(codes, tuple) else _refusal(codes))
     assert not isinstance(codes, tuple)
-    k = len(declared.values)
+    labels = declarations["column"].values
     return {
-        label: Counts(declared.values, [codes.get(k * g + i, 0) for i in range(k)])
-        for g, label in enumerate((None,) if groups is None else groups.values)
+        group: Counts(labels, [codes.get(len(labels) * g + i, 0) for i in range(len(labels))])
+        for g, group in enumerate(declarations["group"].values if "group" in columns else (None,))
     }
 
 
 Refusal = tuple[type[BaseException], str]  # passed back, not raised where it is found: a traceback would hold the rows around it
+Result = TypeVar("Result")
+
+#: Whoever stops programs waits for these; and all that a count says of its own.
+_STOPS: tuple[type[BaseException], ...] = (KeyboardInterrupt, SystemExit, GeneratorExit)
+_REFUSALS: tuple[type[BaseException], ...] = (DataError, TypeError, ValueError, *_STOPS)
+
+
+def _outcome(work: Callable[..., Result], *arguments: Any) -> Result | Refusal:
+    """What the work gives, or the refusal that it raises."""
+    try:
+        return work(*arguments)
+    except _REFUSALS as error:
+        return next(kind for kind in _REFUSALS if isinstance(error, kind)), str(error)
+
+
+def _given(outcome: Result | Refusal) -> Result:
+    """The result, or the refusal raised."""
+    if isinstance(outcome, tuple):
+        error, sentence = outcome
+        raise error(sentence)
+    return outcome
 
 
 def _refusal(codes: Codes) -> Refusal | None:
@@ -271,18 +294,32 @@ class _UsageError(TypeError):
 
 
 _SILENCE = threading.RLock()  # warnings and logging are the process's, not a thread's: one count at a time
+_silences: list[ExitStack] = []  # what ends each silence that has begun
 
 
 @contextmanager
 def _silence() -> Iterator[None]:
-    with _SILENCE, warnings.catch_warnings():
+    with _SILENCE, ExitStack() as end:
+        _silences.append(end)
+        end.callback(_silences.remove, end)
+        end.enter_context(warnings.catch_warnings())
+        end.callback(logging.disable, logging.root.manager.disable)
         warnings.simplefilter("ignore")
-        level = logging.root.manager.disable
         logging.disable()
-        try:
-            yield
-        finally:
-            logging.disable(level)
+        yield
+
+
+def _speak_after_fork() -> None:
+    """A child made by another thread than the one that counts has the silence and the lock, and nobody who would end them."""
+    global _SILENCE
+    if not _SILENCE._is_owned():  # type: ignore[attr-defined]
+        _SILENCE = threading.RLock()
+        for end in reversed(tuple(_silences)):
+            end.close()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
+    os.register_at_fork(after_in_child=_speak_after_fork)
 
 
 def _quietly(work: Callable[[], Codes]) -> Codes | Refusal:
@@ -294,9 +331,8 @@ def _quietly(work: Callable[[], Codes]) -> Codes | Refusal:
         return DataError, str(error)
     except _UsageError as error:
         return TypeError, str(error)
-    except (KeyboardInterrupt, SystemExit, GeneratorExit) as error:  # whoever stops programs waits for these
-        kind = next(kind for kind in (KeyboardInterrupt, SystemExit, GeneratorExit) if isinstance(error, kind))
-        return kind, "the count was stopped"
+    except _STOPS as error:
+        return next(kind for kind in _STOPS if isinstance(error, kind)), "the count was stopped"
     except BaseException as error:  # a panic inside Polars is no Exception
         return DataError, f"data cannot be counted by their engine ({type(error).__name__}); accepted are well-formed data"
 
@@ -380,10 +416,15 @@ def _looks_at_one_row(where: nw.Expr) -> bool:
         node.name in STEPS
         and node.is_elementwise()
         and (not node.name.startswith("str.to_") or node.kwargs.get("format", "") is not None)
-        and not any(isinstance(part, (nw.Series, np.ndarray)) for part in node.exprs)
+        and not any(_holds_rows(part) for part in (*node.exprs, *node.kwargs.values()))
         and all(_looks_at_one_row(part) for part in node.exprs if isinstance(part, nw.Expr))
         for node in where._nodes
     )
+
+
+def _holds_rows(part: object) -> bool:
+    """Whether part of a condition is a column of another table, of whatever library: they all have a way to NumPy's arrays."""
+    return hasattr(part, "__array__") and np.ndim(part) > 0
 
 
 def _chosen(frame: Frame, wanted: files.Wanted, where: Any) -> Frame:

@@ -65,7 +65,7 @@ VALUE_WORDS = {
 def find(data: str | os.PathLike[str]) -> list[str]:
     """The files that a path or a glob names, each once; a file whose own name holds glob characters is that file.
 
-    A glob with two ** finds a file several times, and one with a link to another of its files finds that one twice.
+    A glob with two ** finds a file several times, and one with a link to another of its files, of either kind, finds that one twice.
     """
     path = _path(data)
     if path is None:
@@ -82,9 +82,10 @@ def find(data: str | os.PathLike[str]) -> list[str]:
         raise DataError("data names no file; accepted is the path of a file or a glob that matches one")
     if os.path.isdir(path):
         raise ValueError("data is a directory; accepted is the path of a file or a glob such as 'folder/*.parquet'")
-    once: dict[str, str] = {}
+    once: dict[tuple[int, int], str] = {}
     for name in found:
-        once.setdefault(os.path.realpath(name), os.path.abspath(name))  # DuckDB takes a first ~ for the home of the user
+        status = os.stat(name)
+        once.setdefault((status.st_dev, status.st_ino), os.path.abspath(name))  # DuckDB takes a first ~ for the home of the user
     if os.sep != "\\" and any("\\" in name and glob.escape(name) != name for name in once.values()):
         raise ValueError(r"data is a path with a backslash beside one of * ? [; accepted is a path without it")
     return list(once.values())
@@ -210,15 +211,40 @@ def _parquet_table(connection: duckdb.DuckDBPyConnection, paths: list[str], want
     used = {name.lower() for name in (*wanted.values(), *named)}
     schemas = set()
     for path in paths:
-        rows = connection.sql(read.format(_list([path])))
+        rows, own = connection.sql(read.format(_list([path]))), _parquet_names(connection, path)
         for role, column in wanted.items():
-            if column not in rows.columns:
+            if column not in own:
                 raise DataError(unknown_column(role, column))
-        types = zip(rows.columns, map(str, rows.types), strict=True)
+            _check_told_apart(role, [column], own, rows.columns)
+        _check_told_apart("where", named, own, rows.columns)
+        types = zip(own, map(str, rows.types), strict=True)
         schemas.add(frozenset((name.lower(), dtype) for name, dtype in types if name.lower() in used))
     if len(schemas) > 1:
         raise DataError("data are Parquet files that disagree on the type of a column asked for; accepted is one type in all")
     return read.format(_list(paths)), {role: _name(column) for role, column in wanted.items()}
+
+
+def _parquet_names(connection: duckdb.DuckDBPyConnection, path: str) -> list[str]:
+    """The columns as the file names them; the schema lists each of them before its parts."""
+    elements = connection.execute(f"SELECT name, num_children FROM parquet_schema({literal(glob.escape(path))})").fetchall()
+    names, parts = [], 0
+    for name, children in elements[1:]:  # the first is the whole
+        if parts == 0:
+            names.append(name)
+        else:
+            parts -= 1
+        parts += children or 0
+    return names
+
+
+def _check_told_apart(role: str, asked: Sequence[str], own: Sequence[str], shown: Sequence[str]) -> None:
+    """Refuse a name that SQL takes for another column: of two that differ only in capitals, the later is shown with a number."""
+    renamed = {name.lower() for pair in zip(own, shown, strict=True) if pair[0] != pair[1] for name in pair}
+    for name in asked:
+        if name.lower() in renamed:
+            raise DataError(
+                f"{role} names {name!r}, which SQL cannot tell from another; accepted are names that differ in more than capitals"
+            )
 
 
 def _csv_table(connection: duckdb.DuckDBPyConnection, paths: list[str], wanted: Wanted, named: list[str]) -> Table:
@@ -227,6 +253,7 @@ def _csv_table(connection: duckdb.DuckDBPyConnection, paths: list[str], wanted: 
         layouts.setdefault(_layout(path, wanted), []).append(path)
     tables = []
     for (delimiter, line_break, header), files in layouts.items():
+        _check_told_apart("where", named, header, _distinct(header))
         shown = dict(zip(header, _distinct(header), strict=True))
         own = ", ".join(f"{_name(shown[column])} AS {_own(role)}" for role, column in wanted.items())
         types = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in _distinct(header))
@@ -319,8 +346,7 @@ def _head(path: str) -> str:
 
 
 def _json_table(connection: duckdb.DuckDBPyConnection, paths: list[str], wanted: Wanted, named: list[str]) -> Table:
-    if _distinct(named) != named:
-        raise DataError("where names keys that SQL cannot tell apart; accepted are names that differ in more than capitals")
+    _check_told_apart("where", named, named, _distinct(named))
     if VALUE_WORDS.intersection(map(str.lower, named)):
         raise DataError("where holds a word such as current_date, which may be a key of JSON lines; accepted is the value itself")
     for path in paths:
