@@ -72,7 +72,7 @@ def test_compare_with_a_picture(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (["audit", "XX", "--prior", "1,1", "--n", "3", "--epsilon", "1"], 1, "name is 'XX'"),
+        (["audit", "XX", "--prior", "1,1", "--n", "3", "--epsilon", "1"], 1, "mechanism is 'XX'"),
         (["audit", "EHD", "--prior", "1,1", "--n", "0", "--epsilon", "1"], 1, "n is 0"),
         (["audit", "EHD", "--prior", "1,1", "--n", "3", "--epsilon", "nan"], 1, "epsilon is 'nan'"),
         (["audit", "EHD", "--prior", "1,-1", "--n", "3", "--epsilon", "1"], 1, "prior holds"),

@@ -89,12 +89,43 @@ def test_show_prints_the_posterior(folder, call):
     assert figures["categories"][0]["mean"] == posterior.mean[0]
     assert figures["categories"][1]["upper"] == posterior.interval(0.9).upper[1]
     assert figures["guarantee"]["epsilon"] == 0.5
+    assert figures["privacy"].endswith("This is proved for every data set.")
+    content = json.loads((folder / "r.json").read_text())
+    for key in ("release_id", "unit", "group", "group_value", "n", "mechanism"):
+        assert figures[key] == content[key]
     assert (folder / "r.html").read_text().startswith("<!DOCTYPE html>")
     assert (folder / "r.png").read_bytes()[:4] == b"\x89PNG"
     text = call("show", "r.json")[1]
     assert "95 %, noise counted" in text
     assert "ε = 0.5" in text
     assert "\x1b" not in text
+
+
+def test_a_calibration_that_was_not_checked_is_said_to_be_so(folder, call):
+    content = json.loads(dpbayes.EHDL(0.5).calibrated([1, 1], 20).release([1, 1], [6, 14]).to_json())
+    content["mechanism"]["calibration"]["scale"] = 1e6  # it would publish the counts
+    (folder / "forged.json").write_text(json.dumps(content))
+    for option in ((), ("--json",)):
+        code, out, err = call("show", "forged.json", *option)
+        assert (code, err) == (0, "")
+        assert "according to its publisher" in out
+        assert "it was not checked here" in out
+
+
+def test_a_budget_in_memory_is_refused(folder, call):
+    code, out, err = call("budget", "create", "visits", "--epsilon", "1", "--ledger", ":memory:")
+    assert (code, out) == (1, "")
+    assert err == "dpbayes: --ledger is ':memory:', which would end with this command; accepted is the path of a file\n"
+
+
+def test_the_figures_of_the_demonstration(folder, call):
+    code, out, err = call("demo", "-o", "d", "--json")
+    assert (code, err) == (0, "")
+    figures = json.loads(out)
+    assert [ward["n"] for ward in figures["wards"]] == [2400, 1500, 300]
+    assert figures["epsilon_left"] == "0"
+    assert "nothing is spent" in figures["refused"]
+    assert Release.load("d/south.json").noise_aware().mean[0] == figures["wards"][1]["categories"][0]["mean"]
 
 
 def test_typed_columns(folder, call):

@@ -239,12 +239,14 @@ def test_a_clock_that_goes_back_is_harmless(path, monkeypatch):
 def test_without_a_budget(path):
     ledger = Ledger(path)
     for operation in operations(ledger)[1:]:
-        with pytest.raises(LedgerError, match=r"does not exist; create\(dataset, epsilon\) makes it"):
+        with pytest.raises(LedgerError, match=r"does not exist; create\(dataset, epsilon\) or `dpbayes budget create` makes it"):
             operation()
     assert not path.exists()
     ledger.create("other", 1)
     for operation in operations(ledger)[1:-1]:
-        with pytest.raises(LedgerError, match=r"has no budget for 'visits'; create\('visits', epsilon\) makes one"):
+        with pytest.raises(
+            LedgerError, match=r"has no budget for 'visits'; create\(dataset, epsilon\) or `dpbayes budget create` makes one"
+        ):
             operation()
 
 

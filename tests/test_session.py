@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import enum
 import io
 import logging
 import os
@@ -223,6 +224,52 @@ def test_a_group_whose_sizes_would_tell_the_data_is_refused(group):
     with pytest.raises(ValueError, match="^group is the column to be released or that of the units; accepted is"):
         opened.release_by(group, "outcome", groups=groups, categories=OUTCOMES, prior=[1, 1, 1], epsilon=0.5)
     assert opened.remaining.epsilon == 2
+
+
+def test_a_column_of_the_units_is_refused():
+    """The number of units is published: that of the different values of the column."""
+    opened = session(pd.DataFrame({"outcome": ["a"] * 3 + ["b"] * 4, "ward": ["x"] * 7}), unit="outcome")
+    for attempt in (
+        lambda: opened.release("outcome", categories=["a", "b", "c"], prior=[1, 1, 1], epsilon=0.5),
+        lambda: opened.release_by("ward", "outcome", groups=["x"], categories=["a", "b"], prior=[1, 1], epsilon=0.5),
+    ):
+        with pytest.raises(ValueError, match="^column is that of the units; accepted is another"):
+            attempt()
+    assert opened.remaining.epsilon == 2
+
+
+def test_a_ledger_that_is_none():
+    with pytest.raises(TypeError, match="^ledger is of type int; accepted is the path of a file, ':memory:' or a Ledger"):
+        session(ledger=5)
+
+
+def test_values_that_can_be_read_once_only_are_refused():
+    """A second release would count what the first has left."""
+    with pytest.raises(TypeError, match="^data is of type generator, which can be read once only; accepted is a list"):
+        session(value for value in OUTCOMES)
+
+
+def test_the_members_of_an_enum_may_name_the_prior():
+    kinds = enum.Enum("kinds", {"DIED": "died", "READMITTED": "readmitted", "RECOVERED": "recovered"})
+    published = release(session(), categories=kinds, prior=dpbayes.Dirichlet([1, 1, 1], list(kinds)))
+    assert published.categories == tuple(OUTCOMES)
+
+
+def test_no_frame_of_a_refusal_holds_rows():
+    """As debuggers and crash reporters show them: the data of a session are nowhere in sight."""
+    opened = session(pd.DataFrame({"outcome": ["Zebra7Xq"] * 8, "ward": ["Zebra7Xq"] * 8}))
+    given = {"categories": ["a", "b"], "prior": [1, 1], "epsilon": 0.5}
+    for attempt in (
+        lambda: opened.release("outcome", **given),
+        lambda: opened.release("outcome", other="c", **given),
+        lambda: opened.release("nothing", **given),
+        lambda: opened.release(3, **given),
+        lambda: opened.release_by("ward", "outcome", groups=["x", "y"], **given),
+    ):
+        with pytest.raises((dpbayes.DataError, ValueError, TypeError)) as raised:
+            attempt()
+        shown = traceback.TracebackException.from_exception(raised.value, capture_locals=True)
+        assert "Zebra7Xq" not in all_text_of(raised.value) + "".join(shown.format())
 
 
 @pytest.mark.parametrize(

@@ -328,7 +328,9 @@ def release(
         if as_json:
             _print_json(json.loads(published.to_json()))
             return
-        _print_release(published, summary(published, 0.95), 0.95)
+        with shown(_interactive()):
+            lines = summary(published, 0.95)
+        _print_release(published, lines, 0.95)
         left = session.remaining
         _print("", f"Written: {output}. Left of the budget: ε = {left.epsilon}, δ = {left.delta}.")
 
@@ -349,15 +351,22 @@ def show(
     published = dpbayes.Release.load(file)
     _check_picture(plot)
     _check_outputs([plot, html], overwrite, [file])
-    lines = summary(published, level)
-    if plot is not None:
-        save_picture(published.noise_aware().plot, plot, overwrite=overwrite)
-    if html is not None:
-        save_report(published, html, level=level, title=file.stem, overwrite=overwrite)
+    with shown(_interactive() and not as_json):
+        lines = summary(published, level)
+        if plot is not None:
+            save_picture(published.noise_aware().plot, plot, overwrite=overwrite)
+        if html is not None:
+            save_report(published, html, level=level, title=file.stem, overwrite=overwrite)
     if as_json:
-        figures = {"level": level, "n": published.n, "categories": [line._asdict() for line in lines]}
+        content = json.loads(published.to_json())
+        known = ("release_id", "unit", "group", "group_value", "n", "mechanism", "guarantee")
         _print_json(
-            {**figures, "guarantee": json.loads(published.to_json())["guarantee"], "privacy": privacy_in_words(published)}
+            {
+                "level": level,
+                **{key: content[key] for key in known},
+                "privacy": privacy_in_words(published),
+                "categories": [line._asdict() for line in lines],
+            }
         )
         return
     _print_release(published, lines, level)
@@ -378,6 +387,8 @@ def budget_create(
 
     Example: dpbayes budget create visits --epsilon 2
     """
+    if str(ledger) == ":memory:":
+        raise ValueError("--ledger is ':memory:', which would end with this command; accepted is the path of a file")
     book = dpbayes.Ledger(ledger)
     book.create(dataset, epsilon, delta)
     budget = book.budget(dataset)
@@ -431,12 +442,16 @@ def budget_log(
 @app.command("demo")
 def demonstrate(
     output: Annotated[Path, typer.Option("--output", "-o", help="The folder to write into.")] = Path("dpbayes-demo"),
+    as_json: Json = False,
 ) -> None:
     """The main job on invented hospital data: count, budget, release by ward, read, and be refused at the end of the budget.
 
     Example: dpbayes demo -o demo
     """
-    demo.run(output, lambda text: _print(*text.split("\n")), _print_table)
+    if as_json:
+        _print_json(demo.run(output, lambda text: None, lambda headings, rows: None))
+    else:
+        demo.run(output, lambda text: _print(*text.split("\n")), _print_table)
 
 
 def _print_release(published: dpbayes.Release, lines: Sequence[Line], level: float) -> None:

@@ -8,6 +8,7 @@ import csv
 import io
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -59,8 +60,8 @@ def _repeats(rng: np.random.Generator, patients: int) -> np.ndarray[tuple[int], 
     return np.asarray(weight / weight.sum())
 
 
-def run(folder: Path, say: Callable[[str], None], table: Callable[[list[str], list[list[str]]], None]) -> None:
-    """Run the demonstration in a folder, speaking through `say` and `table`. It writes over no file."""
+def run(folder: Path, say: Callable[[str], None], table: Callable[[list[str], list[list[str]]], None]) -> dict[str, Any]:
+    """Run the demonstration in a folder, speaking through `say` and `table`; the figures. It writes over no file."""
     folder.mkdir(parents=True, exist_ok=True)
     ledger_file, visits, everyone = folder / "ledger.db", folder / "visits.csv", folder / "all.json"
     for file in (ledger_file, visits, everyone, *(folder / f"{ward}.{end}" for ward in WARDS for end in ("json", "html", "png"))):
@@ -75,15 +76,17 @@ def run(folder: Path, say: Callable[[str], None], table: Callable[[list[str], li
 
     by_ward = release()
     say(f"Released: how patients fared on each ward, for ε = {_EPSILON} in all, since each patient is on one ward.\n")
-    rows = []
+    rows, wards = [], []
     for ward, published in by_ward.items():
         published.save(folder / f"{ward}.json")
         save_report(published, folder / f"{ward}.html", title=f"Outcomes on ward {ward}")
         save_picture(published.noise_aware().plot, folder / f"{ward}.png")
+        lines = summary(published)
+        wards.append({"ward": ward, "n": published.n, "categories": [line._asdict() for line in lines]})
         rows += [
             [ward, line.category, percentage(line.mean), interval_in_words(line.lower, line.upper),
              interval_in_words(line.naive_lower, line.naive_upper)]
-            for line in summary(published)
+            for line in lines
         ]  # fmt: skip
     table(["ward", "outcome", "proportion", "95 %, noise counted", "95 %, naive"], rows)
     north, south = by_ward["north"].noise_aware(), by_ward["south"].noise_aware()
@@ -92,13 +95,24 @@ def run(folder: Path, say: Callable[[str], None], table: Callable[[list[str], li
     say(f"Published: {', '.join(f'{ward}.json, .html and .png' for ward in WARDS)} in {folder}.\n")
 
     session.release("outcome", categories=CATEGORIES, prior=[1, 1, 1], epsilon=_EPSILON).save(everyone)
-    say(f"A second release, of all wards together, spends the rest (all.json). What is left: ε = {session.remaining.epsilon}.")
+    left = session.remaining.epsilon
+    say(f"A second release, of all wards together, spends the rest (all.json). What is left: ε = {left}.")
     try:
         release()
+        refused = ""
     except BudgetExceeded as refusal:
-        say(f"A third one is refused: {refusal}.\n")
+        refused = str(refusal)
+        say(f"A third one is refused: {refused}.\n")
     say("The ledger:")
     entries = Ledger(ledger_file).entries("visits")
     table(
         ["#", "when", "what", "mechanism", "ε"], [[str(e.number), e.when, e.note, e.mechanism, str(e.epsilon)] for e in entries]
     )
+    return {
+        "folder": str(folder),
+        "wards": wards,
+        "p_more_die_south_than_north": more,
+        "epsilon_left": str(left),
+        "refused": refused,
+        "entries": [{"number": e.number, "note": e.note, "epsilon": str(e.epsilon)} for e in entries],
+    }

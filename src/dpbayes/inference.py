@@ -182,7 +182,11 @@ class NoiseAwarePosterior:
         True
         """
         tail = 0.5 * (1.0 - check_level(level))
-        ends = np.array([[self._mixture(i).log_odds(tail, upper) for i in range(self.k)] for upper in (False, True)])
+        ends = np.empty((2, self.k))
+        with reporting("intervals") as report:
+            for i in range(self.k):
+                ends[:, i] = [self._mixture(i).log_odds(tail, upper) for upper in (False, True)]
+                report((i + 1) / self.k)
         return Interval(*scipy.special.expit(ends))
 
     def highest_density(self, level: float = 0.95) -> Interval:

@@ -314,7 +314,9 @@ class Ledger:
 
     def _of(self, figures: dict[str, T], dataset: str) -> T:
         if dataset not in figures:
-            raise LedgerError(f"the ledger {self.path!r} has no budget for {dataset!r}; create({dataset!r}, epsilon) makes one")
+            raise LedgerError(
+                f"the ledger {self.path!r} has no budget for {dataset!r}; create(dataset, epsilon) or `dpbayes budget create` makes one"
+            )
         return figures[dataset]
 
     @contextmanager
@@ -354,7 +356,9 @@ class Ledger:
         except FileNotFoundError:
             if os.path.islink(self._file):
                 raise self._refused("is a link to a file that does not exist") from None
-            raise self._refused("does not exist; create(dataset, epsilon) makes it with its first budget") from None
+            raise self._refused(
+                "does not exist; create(dataset, epsilon) or `dpbayes budget create` makes it with its first budget"
+            ) from None
         if not stat.S_ISREG(status.st_mode):
             raise self._refused("is not a file")
         if _is_mounted(os.path.realpath(self._file)):  # under each of its names it would have a log of its own
@@ -558,7 +562,7 @@ def _who() -> str:
 
 
 def _dataset(name: object) -> str:
-    """Names are compared in Unicode's composed form: macOS gives file names in the other one. None looks like another."""
+    """Names are compared in Unicode's composed form: macOS gives file names in the other one."""
     text = _text(name, "dataset", 200)
     if not text:
         raise ValueError("dataset is empty; accepted is a name of 1 to 200 characters")

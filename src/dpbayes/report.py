@@ -98,7 +98,7 @@ def group_in_words(release: Release) -> str:
 
 
 def privacy_in_words(release: Release) -> str:
-    """What the guarantee promises to one unit, in a sentence; `NotPrivate` where nothing is proved.
+    """What the guarantee promises to one unit, and what that rests on, in a sentence each; `NotPrivate` where nothing is proved.
 
     >>> import dpbayes
     >>> privacy_in_words(dpbayes.Geometric(0.5).release([1, 1], [6, 14])).split(":")[0]
@@ -109,9 +109,18 @@ def privacy_in_words(release: Release) -> str:
         raise NotPrivate(f"release has a guarantee of basis {guarantee.basis!r}; accepted is one that is proved")
     where = "" if release.group is None else f", in the same {release.group}"
     beside = f", but for a probability of {_number(guarantee.delta)}" if guarantee.delta > 0 else ""
+    calibration = release.mechanism.calibration
+    if calibration is None:
+        basis = "This is proved for every data set."
+    elif calibration.certified is None:
+        basis = (
+            "This is so according to its publisher, by a computation over all data sets of this size; it was not checked here."
+        )
+    else:
+        basis = "This was computed exactly, over all data sets of this size."
     return (
         f"Differentially private with ε = {_number(guarantee.epsilon)}{_delta(release)}: had any one {who} been another{where}, "
-        f"every possible release would have been at most {_factor(guarantee.epsilon)} times as likely or as unlikely{beside}."
+        f"every possible release would have been at most {_factor(guarantee.epsilon)} times as likely or as unlikely{beside}. {basis}"
     )
 
 
@@ -126,14 +135,6 @@ def report_html(release: Release, *, level: float = 0.95, title: str = "Release"
     posterior, percent = _noise_aware(release), level_in_words(check_level(level))
     lines, privacy = _lines(release, posterior, level), privacy_in_words(release)
     calibration = release.mechanism.calibration
-    if calibration is None:
-        basis = "This is proved for every data set."
-    elif calibration.certified is None:
-        basis = (
-            "This is so according to its publisher, by a computation over all data sets of this size; it was not checked here."
-        )
-    else:
-        basis = "This was computed exactly, over all data sets of this size."
     rows = "\n".join(_row(line) for line in lines)
     facts = {
         **({} if release.group is None else {"Group": group_in_words(release)}),
@@ -189,7 +190,7 @@ def report_html(release: Release, *, level: float = 0.95, title: str = "Release"
 </section>
 <section>
 <h2>How private it is</h2>
-<p id="privacy">{escape(privacy)} {escape(basis)}</p>
+<p id="privacy">{escape(privacy)}</p>
 <p>What was published was drawn at random, by a known law. The counts of the data themselves are not in this page, nor in the
 file behind it. Reading, computing with, or combining what is published cannot weaken the promise; further releases
 about the same people add to it: their ε add up.</p>

@@ -17,7 +17,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,7 @@ from numpy.typing import ArrayLike
 from dpbayes.arguments import check_epsilon
 from dpbayes.data import Counts, _declare, count, count_by
 from dpbayes.dirichlet import Dirichlet, as_dirichlet
+from dpbayes.engines import plain
 from dpbayes.errors import DataError, DpbayesError, NotPrivate
 from dpbayes.files import FORMATS, find
 from dpbayes.ledger import Ledger, Remaining, check_budget
@@ -65,6 +66,12 @@ class Session:
     ) -> None:
         if unit is not None and not isinstance(unit, str):
             raise TypeError(f"unit is of type {type(unit).__name__}; accepted is the name of a column, or None")
+        if not isinstance(ledger, (str, os.PathLike, Ledger)):
+            raise TypeError(f"ledger is of type {type(ledger).__name__}; accepted is the path of a file, ':memory:' or a Ledger")
+        if isinstance(data, Iterator):
+            raise TypeError(
+                f"data is of type {type(data).__name__}, which can be read once only; accepted is a list of its values"
+            )
         if dataset is None:
             if not isinstance(data, (str, os.PathLike)) or any(letter in str(data) for letter in "*?["):
                 raise TypeError("dataset is missing; accepted is the name of the budget, which only a single file has by itself")
@@ -100,6 +107,7 @@ class Session:
         `other` and `missing` are the categories of undeclared and of missing values; without them such a value refuses
         the release before anything is spent.
         """
+        self._check_is_not_unit(column)
         names, model = _declared(categories, prior)
         chosen = _chosen(mechanism, epsilon)
         counts = count(self._data, column, names, unit=self._unit, other=other, missing=missing)
@@ -135,6 +143,7 @@ class Session:
         """
         if group is not None and group in (column, self._unit):  # the number of each group's units is published
             raise ValueError("group is the column to be released or that of the units; accepted is one whose values are public")
+        self._check_is_not_unit(column)
         names, model = _declared(categories, prior)
         check_writable_categories(_declare(groups, name="groups").values, "groups")
         chosen = _chosen(mechanism, epsilon)
@@ -143,6 +152,10 @@ class Session:
             if members.n == 0:
                 raise DataError(f"group {label!r} has no record; accepted are groups that have, n being public")
         return self._released(counts, model, chosen, epsilon, f"column {column!r} by {group!r}", group)
+
+    def _check_is_not_unit(self, column: str) -> None:
+        if column is not None and column == self._unit:  # the number of its different values is published
+            raise ValueError("column is that of the units; accepted is another, whose values are to be protected")
 
     def __repr__(self) -> str:
         return f"Session(dataset={self._dataset!r}, unit={self._unit!r}, {self._ledger!r})"
@@ -209,7 +222,7 @@ def _declared(categories: Sequence[Any], prior: Dirichlet | ArrayLike) -> tuple[
     model = as_dirichlet(prior)
     if model.k != len(names):
         raise ValueError(f"prior has {model.k} parameters; accepted are {len(names)}, one for each of the categories")
-    if model.categories is not None and model.categories != names:
+    if model.categories is not None and tuple(map(plain, model.categories)) != names:
         raise ValueError("prior has names other than the categories; accepted are the same names in the same order, or none")
     return names, model_of(model.alpha.tolist(), names)
 

@@ -6,6 +6,7 @@ EHDS(epsilon=0.5, gamma=1.0)
 
 from __future__ import annotations
 
+from dpbayes.arguments import short
 from dpbayes.mechanisms.base import Guarantee, Law, Mechanism
 from dpbayes.mechanisms.exponential import EHD, EHDL, EHDS, EHDV, MH
 from dpbayes.mechanisms.geometric import Geometric
@@ -34,14 +35,14 @@ REGISTRY: dict[str, type[Mechanism]] = {
 }
 
 
-def by_name(name: str) -> type[Mechanism]:
+def by_name(mechanism: str) -> type[Mechanism]:
     """The class of a mechanism by its name.
 
     >>> by_name("LSHist")
     <class 'dpbayes.mechanisms.laplace.LSHist'>
     """
-    if not isinstance(name, str):
-        raise TypeError(f"name is of type {type(name).__name__}; accepted is one of {', '.join(REGISTRY)}")
-    if name not in REGISTRY:
-        raise ValueError(f"name is {name!r}; accepted is one of {', '.join(REGISTRY)}")
-    return REGISTRY[name]
+    if not isinstance(mechanism, str):
+        raise TypeError(f"mechanism is of type {type(mechanism).__name__}; accepted is one of {', '.join(REGISTRY)}")
+    if mechanism not in REGISTRY:
+        raise ValueError(f"mechanism is {short(mechanism)}; accepted is one of {', '.join(REGISTRY)}")
+    return REGISTRY[mechanism]
