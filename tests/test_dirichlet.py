@@ -1,8 +1,10 @@
 """The models against SciPy, brute force and Arb; bad input; identity."""
 
 import pickle
+from decimal import Decimal
 
 import numpy as np
+import pandas as pd
 import pytest
 from flint import arb, ctx
 from scipy import stats
@@ -181,6 +183,18 @@ def test_bad_names():
     assert [type(name) for name in names] == [int, int]
     with pytest.raises(TypeError, match=r"^rng is"):
         Dirichlet([1, 1]).sample(3, rng=0)
+
+
+@pytest.mark.parametrize("missing", [float("nan"), Decimal("nan"), pd.NaT, pd.NA], ids=repr)
+def test_a_missing_value_is_no_name(missing):
+    with pytest.raises(ValueError, match="^categories holds a missing value such as NaN; accepted is a sequence of distinct"):
+        Dirichlet([1, 1], categories=["a", missing])
+
+
+def test_parameters_of_a_beta_are_named():
+    for a, b, name in ((1, 1e-101, "b"), (1e101, 1, "a"), (1, 0, "b")):
+        with pytest.raises(ValueError, match=f"^{name} is .*; accepted is a"):
+            Beta(a, b)
 
 
 def test_bad_counts_are_refused_without_being_shown():

@@ -105,6 +105,26 @@ def test_every_data_set_can_be_drawn_under_a_huge_prior(alpha):
             assert dpbayes.EHD(1).release(prior, x).n == 4
 
 
+def test_a_tilt_is_held_where_its_rounding_could_count():
+    """λ·Σ(x_i − m_i) stays below B, whatever tilt is asked for; a moderate one is left as it is."""
+    alpha, x = np.array([1.0, 0.01, 500.0]), np.array([10**12, 0, 10**6])
+    sampler, n, k = hs.MixtureSampler(alpha, x, 50.0), int(x.sum()), 3
+    bound = 10 * (k * (1 + np.log(n + 1)) + 100)
+    t = np.geomspace(1.0, 1e9, 40)
+    for asked in (50.0, 1e-3, 1e-13):
+        held = sampler._held(t, np.full(40, asked))
+        moved = sum(
+            v - hs.CategoryLaws(np.full(40, a), np.full(40, v), t, held, n).modes() for a, v in zip(alpha, x, strict=True)
+        )
+        assert (held * moved <= bound).all()
+        assert (held <= asked).all()
+        assert (held == asked).all() == (asked == 1e-13)
+
+
+def test_laws_of_counts_have_a_repr_without_them():
+    assert "48151623" not in repr(hs.CategoryLaws(np.ones(1), np.array([48151623]), np.ones(1), np.zeros(1), 48151623))
+
+
 def test_gram_rule_sums_polynomials_exactly():
     rng = np.random.default_rng(1)
     for count in (3, 24, 25, 40, 1000, 123_456):

@@ -12,7 +12,7 @@ from scipy import stats
 
 import dpbayes
 from conftest import vectors
-from dpbayes import compositions, distances, mechanisms, sensitivity
+from dpbayes import compositions, distances, mechanisms, noise, sensitivity
 from dpbayes.mechanisms import hellinger_sampler
 from dpbayes.mechanisms.laplace import clipped_floor_laplace_law
 from laws import all_pairs, assert_counts_follow, draws_needed
@@ -110,21 +110,41 @@ def test_releases_follow_the_law(prepared, name, epsilon, prior, counts):
 
 @pytest.mark.parametrize(("name", "epsilon", "prior", "counts"), [
     ("EHD", 6.0, [0.05, 2, 1], [0, 12, 4]), ("EHDS", 0.3, [1, 1], [300, 200]), ("EHDS", 2.0, [1, 1, 1], [10, 0, 0]),
+    ("EHD", 1e-7, [1, 3], [8, 3]), ("EHDS", 1e-7, [0.5, 1, 1], [8, 3, 1]),
 ])  # fmt: skip
 def test_a_release_runs_the_sampler_at_its_factor_less_the_rounding(monkeypatch, name, epsilon, prior, counts):
-    """The samplers are tested in test_hellinger_sampler for every c; here, that they are given the right c."""
+    """The samplers are tested in test_hellinger_sampler for every c; here, that they are given that of ε − 4η."""
     seen = []
     original = hellinger_sampler.sampler
     monkeypatch.setattr("dpbayes.mechanisms.exponential.sampler", lambda *a: seen.append(a) or original(*a))
     make(name, epsilon).release(prior, counts)
     alpha, x, c = seen[0]
+    n, k = sum(counts), len(counts)
     if name == "EHD":
-        nominal = epsilon / (2 * sensitivity.global_sensitivity(prior, sum(counts)))
+        delta = sensitivity.global_sensitivity(prior, n)
+        largest_c = epsilon / (2 * delta)
     else:
-        nominal = epsilon / (4 * sensitivity.smooth_sensitivity(prior, counts))
+        delta = 2 * sensitivity.smooth_sensitivity(prior, counts)
+        least_step = dpbayes.distances.hellinger([max(prior) + n, max(prior) + n + 1], [max(prior) + n + 1, max(prior) + n])
+        largest_c = epsilon / (2 * least_step)
+    eta = hellinger_sampler.rounding_bound(largest_c, n, k)
     assert alpha.tolist() == prior
     assert x.tolist() == counts
-    assert nominal * (1 - 1e-8) < c < nominal
+    assert c == pytest.approx((epsilon - 4 * eta) / (2 * delta), rel=1e-12)
+    assert eta > 1e-12 * epsilon  # so that the line above sees it
+
+
+def test_a_release_of_ehdv_leaves_room_for_the_rounding_of_its_sensitivities(monkeypatch):
+    seen = []
+    original = noise.categorical
+    monkeypatch.setattr(noise, "categorical", lambda logits: seen.append(logits) or original(logits))
+    epsilon, prior, counts = 1e-7, [1, 3], [8, 3]
+    make("EHDV", epsilon).release(prior, counts)
+    h = dpbayes.distances.hellinger(np.add(prior, counts), np.add(prior, compositions.listing(11, 2)))
+    drawn = -2 * seen[0] * sensitivity.candidate_sensitivity(prior, 11)
+    largest_c = epsilon / (2 * dpbayes.distances.hellinger([14, 15], [15, 14]))
+    most = epsilon - 4 * hellinger_sampler.rounding_bound(largest_c, 11, 2)
+    assert drawn == pytest.approx((most - 2**-51 * 61 * largest_c) * h, rel=1e-12)
 
 
 @pytest.mark.parametrize("prior", [[0.01, 0.01], [1, 1], [0.1, 5], [30, 2], [0.01, 0.01, 0.01], [1, 1, 1], [0.05, 1, 20]])
@@ -249,7 +269,9 @@ def test_epsilon_keeps_the_decimal_that_was_written():
     for written in ("0.1", 0.1, Decimal("0.1"), Fraction(1, 10), np.float64(0.1)):
         assert dpbayes.EHDS(written).epsilon == 0.1
     assert dpbayes.EHDS(2) == dpbayes.EHDS("2.0") == dpbayes.EHDS(np.int64(2))
-    assert Fraction(repr(dpbayes.EHDS(Fraction(2, 3)).epsilon)) <= Fraction(2, 3)
+    for third in (Fraction(2, 3), Fraction(189722, 772103)):  # the second is below the float next to it
+        assert Fraction(repr(dpbayes.EHDS(third).epsilon)) <= third
+    assert dpbayes.EHDS("0.29999999999999999").epsilon < 0.3
     assert dpbayes.LSHist("0.1")._rate(2) == Fraction(1, 10)
 
 
@@ -303,7 +325,7 @@ def test_bad_counts_and_priors(name):
 def test_by_name():
     assert [mechanisms.by_name(name).__name__ for name in mechanisms.REGISTRY] == list(mechanisms.REGISTRY)
     for bad, error in (("ehds", ValueError), ("", ValueError), (None, TypeError), (3, TypeError)):
-        with pytest.raises(error, match=r"^name is .*EHDS"):
+        with pytest.raises(error, match=r"^mechanism is .*EHDS"):
             mechanisms.by_name(bad)
 
 

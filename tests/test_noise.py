@@ -4,6 +4,7 @@ import ast
 from fractions import Fraction
 from pathlib import Path
 
+import mpmath
 import numpy as np
 import pytest
 from scipy import stats
@@ -87,6 +88,36 @@ def test_categorical_with_impossible_and_far_outcomes():
 def test_categorical_refuses_what_is_no_weight(weights):
     with pytest.raises(ValueError, match="log_weights"):
         noise.categorical(weights)
+
+
+def frequencies_at(monkeypatch, word, draw, size=400):
+    """How often each outcome comes up when the first 64 bits are these, and only further bits are random."""
+    monkeypatch.setattr(noise, "_uniform_words", lambda size: np.full(size, word, dtype=np.uint64))
+    return np.bincount([int(draw()) for _ in range(size)], minlength=5) / size
+
+
+def test_an_event_at_the_edge_is_decided_by_more_bits(monkeypatch):
+    """e^{−x} lies within one of the 2^64 parts; there u is below it with what is left of that part as the probability."""
+    for x in (1.0, 0.3):
+        with mpmath.workdps(60):
+            edge = mpmath.exp(-mpmath.mpf(x)) * 2**64
+            part, left = int(mpmath.floor(edge)), float(edge - mpmath.floor(edge))
+        for word, probability in ((part - 2, 1.0), (part - 1, 1.0), (part, left), (part + 1, 0.0), (part + 2, 0.0)):
+            for draw in (lambda x=x: noise.bernoulli_exps(np.array([x]))[0], lambda x=x: noise.bernoulli_exp(Fraction(x))):
+                assert abs(frequencies_at(monkeypatch, word, draw)[1] - probability) < 0.15  # six standard deviations
+
+
+def test_a_choice_at_an_edge_is_decided_by_more_bits(monkeypatch):
+    weights, possible = [0.0, -1.0, -np.inf, -2.5, -0.25], [0, 1, 3, 4]
+    with mpmath.workdps(60):
+        values = [mpmath.exp(mpmath.mpf(weights[i])) for i in possible]
+        edges = [sum(values[: j + 1]) / sum(values) * 2**64 for j in range(3)]
+        parts = [(int(mpmath.floor(edge)), float(edge - mpmath.floor(edge))) for edge in edges]
+    for j, (part, left) in enumerate(parts):
+        for word, probability in ((part - 1, 1.0), (part, left), (part + 1, 0.0)):
+            found = frequencies_at(monkeypatch, word, lambda: noise.categorical(weights))
+            assert abs(found[possible[j]] - probability) < 0.15
+            assert found[possible[j]] + found[possible[j + 1]] == 1.0
 
 
 def test_uniform_composition():

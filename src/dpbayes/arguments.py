@@ -28,6 +28,7 @@ __all__ = [
     "check_generator",
     "check_integer",
     "check_level",
+    "check_parameter",
     "check_real_array",
     "exact_decimal",
     "positive_array",
@@ -98,6 +99,14 @@ def check_finite_positive(value: object, name: str) -> float:
     number = _as_float(value, name)
     if not (math.isfinite(number) and number > 0):
         raise ValueError(f"{name} is {value!r}; accepted is a finite number above 0")
+    return number
+
+
+def check_parameter(value: object, name: str) -> float:
+    """One parameter of a Dirichlet."""
+    number, (low, high) = check_finite_positive(value, name), PARAMETER_RANGE
+    if not low <= number <= high:
+        raise ValueError(f"{name} is {value!r}; accepted is a number from {low:g} to {high:g}")
     return number
 
 
@@ -199,9 +208,18 @@ def check_categories(categories: Sequence[Any], k: int | None = None) -> tuple[A
         raise TypeError("categories holds a name that cannot be hashed; accepted is a sequence of distinct names") from None
     if distinct != len(names):
         raise ValueError("categories names one category twice; accepted is a sequence of distinct names")
+    if not all(map(_equals_itself, names)):
+        raise ValueError("categories holds a missing value such as NaN; accepted is a sequence of distinct names")
     if k is not None and len(names) != k:
         raise ValueError(f"categories has {len(names)} names; accepted are {k}, one for each parameter of the prior")
     return names
+
+
+def _equals_itself(name: object) -> bool:
+    try:
+        return bool(name == name)
+    except (TypeError, ValueError):  # the missing value of pandas
+        return False
 
 
 def _as_float(value: object, name: str) -> float:

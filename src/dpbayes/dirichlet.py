@@ -16,10 +16,10 @@ from dpbayes.arguments import (
     check_categories,
     check_count_table,
     check_counts,
-    check_finite_positive,
     check_generator,
     check_integer,
     check_level,
+    check_parameter,
     positive_array,
 )
 from dpbayes.special import determinant, stirling_error, xlogx_bregman
@@ -205,7 +205,7 @@ class Beta(Dirichlet):
     __slots__ = ()
 
     def __init__(self, a: float, b: float, categories: Sequence[Any] | None = None) -> None:
-        super().__init__([check_finite_positive(a, "a"), check_finite_positive(b, "b")], categories)
+        super().__init__([check_parameter(a, "a"), check_parameter(b, "b")], categories)
 
     @property
     def a(self) -> float:

@@ -302,8 +302,9 @@ class _BetaPairs:
         self._p, self._q, self._step = p, q, q - p
         (a, b), (s1, s2), total = p.T, self._step.T, p.sum(axis=1)
         det = determinant(q[:, 0], a, q[:, 1], b)
-        self._shift = _log_quotient(det / q[:, 1] / a, np.log(q[:, 0] / q[:, 1]) - np.log(a / b))
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(over="ignore"):
+            self._shift = _log_quotient(det / q[:, 1] / a, np.log(q[:, 0] / q[:, 1]) - np.log(a / b))
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             turn = _log_quotient(det / s2 / a, np.log(s1 / s2) - np.log(a / b))
         self._turn = np.where(s1 * s2 > 0, turn, np.inf)
         self._peak, self._other_peak = _log_odds_peak(a, b), _log_odds_peak(*q.T)

@@ -213,6 +213,10 @@ class EHDV(_Exponential):
     def _theorem(self, prior: Dirichlet, n: int) -> Guarantee:
         return Guarantee(self.epsilon, 0.0, "theorem", "the score H/Δ_r has sensitivity 1 for every candidate r")
 
+    def _draw_error(self, prior: Dirichlet, n: int) -> float:
+        """Besides, each Δ_r, the same for all data, is a difference of two H ≤ 1 with an error of 2^{−53}·(n + 50) each."""
+        return super()._draw_error(prior, n) + 2.0**-51 * (n + 50) * self._largest_c(prior, n)
+
     def check_drawable(self, prior: Prior, n: int) -> None:
         """The sensitivities of the candidates must be at hand."""
         sensitivity.candidate_sensitivity(prior, n)

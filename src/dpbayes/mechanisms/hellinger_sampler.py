@@ -31,7 +31,7 @@ like t^{−(k−1)/2}. So it has ratio 1.2, but wherever a block is likely to be
 
 **Rounding.** Every choice above is exact for the floats it is given; the floats carry errors. Let the kernel f have
 relative error ≤ 1e-14 (tested at 5e-15). Then, for the logarithm of the probability of one outcome, the errors are at most
-c·2e-14 for cH, the sensitivity in c included; 8·2^{−53}·(c + L + k·ln(n+1) + 100) for the scores of step 1 and the energies,
+c·2e-14 for cH, the sensitivity in c included; 32·2^{−53}·(c + L + k·ln(n+1) + 100) for the scores of step 1 and the energies,
 where L = λ_j·Σ|r_i − x_i|; (k−1)·3e-14 for the Z_i (tested at 1e-14); and in log g, the one-category laws and their Z_i
 1e-14·t_j·D each. L and t_j·D are averages over the components that reach r. That of t_j·D is at most c + 50: e^{−tD} is
 negligible beside g(r) ≥ e^{−cH} ≥ e^{−c} for the others. For L, let m_i ≤ x_i be the modes: below them t·f_i falls by more
@@ -200,10 +200,8 @@ class MixtureSampler(HellingerSampler):
         """(ln(M·Π Z_i), ln M) for each t."""
         dep = self._dep_laws(t, tilt)
         log_top = -dep.energy(dep.modes())
-        total = log_top.copy()
-        for number, law in zip(self._number.tolist(), self._laws, strict=True):
-            total += number * law.log_normalisers(t, tilt)
-        return total, log_top
+        terms = [number * law.log_normalisers(t, tilt) for number, law in zip(self._number.tolist(), self._laws, strict=True)]
+        return np.stack([log_top, *terms], axis=1).sum(axis=1), log_top  # in pairs, which keeps the rounding small for any k
 
     def draws(self, size: int) -> Integers:
         """Independent compositions of n, one a row."""
@@ -251,7 +249,7 @@ class MixtureSampler(HellingerSampler):
         return CategoryLaws(alpha, x, t, tilt, self._n)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)  # x are counts
 class CategoryLaws:
     """Laws on 0..n, each ∝ e^{−φ(r)} with φ(r) = t·f(alpha + x, alpha + r) + λ·(r − x): an element of these vectors each."""
 
