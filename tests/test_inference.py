@@ -364,13 +364,25 @@ def test_many_categories_and_records():
     assert posterior.mean.sum() == pytest.approx(1, abs=1e-10)
 
 
+def test_large_parameters_keep_their_digits():
+    """Two categories of a prior beyond 10¹¹, where SciPy's incomplete Beta function fails: the law is normal."""
+    for alpha in (1e11, 1e15, 1e16):
+        posterior = published(dpbayes.Geometric(1), [alpha, alpha], 8, [3, 5]).noise_aware()
+        deviation = np.sqrt(posterior.variance)
+        lower, upper = posterior.interval(0.95)
+        np.testing.assert_allclose((upper - lower) / (2 * deviation), stats.norm.ppf(0.975), rtol=1e-6)
+        assert posterior.cdf(0, 0.5) == pytest.approx(0.5, abs=1e-5)
+        assert posterior.p_greater(0, 1) == pytest.approx(0.5, abs=1e-5)
+        assert posterior.p_greater(0, other=posterior) == pytest.approx(0.5, abs=1e-9)
+
+
 def test_it_says_what_cannot_be_had(monkeypatch):
     release = published(dpbayes.EHDS(1), np.ones(10), 1000, [100] * 10)
     with pytest.raises(dpbayes.NotEnumerable, match="Geometric and of the Laplace family"):
         release.noise_aware()
     with pytest.raises(dpbayes.NotEnumerable):
         published(dpbayes.EHD(1), [1, 1], 12_000, [12_000, 0]).noise_aware()  # a minute of work
-    posterior = published(dpbayes.Geometric(1), [1e50, 1e50], 20, [6, 14]).noise_aware()
+    posterior = published(dpbayes.Geometric(1), [3e50, 1e50], 20, [6, 14]).noise_aware()
     with pytest.raises(NotImplementedError, match="floats are too coarse"):
         posterior.p_greater(0, other=posterior)
     posterior = published(dpbayes.Geometric(1), [1, 1, 1], 20, [6, 4, 10]).noise_aware()

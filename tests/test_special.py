@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from flint import arb, ctx
+from scipy import stats
 
 from dpbayes import special
 
@@ -90,3 +91,30 @@ def test_determinant_of_nearly_proportional_rows():
     reference = [exact(p) * exact(s) - exact(q) * exact(r) for p, q, r, s in zip(a, b, c, d, strict=True)]
     keep = [i for i, r in enumerate(reference) if float(r) != 0]
     assert worst_relative_error(special.determinant(a, b, c, d)[keep], [reference[i] for i in keep]) < 1e-15
+
+
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [
+        (0.5, 2.0), (3.0, 1e9), (1e3, 1e9), (9e5, 1.1e6), (1e6, 1e6), (3e6, 1e6), (1e8, 3e7), (1e11, 1e11), (1e11, 3e10), (1e12, 1e5),
+        (1e12, 1e6), (1e16, 1e16),
+    ],
+)  # fmt: skip
+def test_beta_law_of_the_log_odds(a, b):
+    """Also where SciPy's incomplete Beta function has no digit left, near the mode and far out, and from both sides."""
+    ctx.prec = 500
+    places = np.log(a / b) + np.sqrt(1 / a + 1 / b) * np.array([-6, -2, -1e-2, -1e-4, -1e-5, 0.0, 1e-5, 1e-4, 0.3, 1, 5])
+    found = special.log_odds_cdf(np.array(a), np.array(b), places), special.log_odds_cdf(np.array(b), np.array(a), -places)
+    for z, below, above in zip(places.tolist(), *found, strict=True):
+        share = 1 / (1 + (-arb(z)).exp())
+        reference = share.beta_lower(arb(a), arb(b), regularized=True)
+        tolerance = 1e-7 if a < 50 and b == 1e9 else 1e-9
+        assert float(abs(exact(below) / reference - 1)) < tolerance
+        assert float(abs(exact(above) / (1 - reference) - 1)) < tolerance
+
+
+def test_beta_law_of_the_log_odds_of_huge_parameters_is_normal():
+    for a, b in ((1e20, 1e20), (1e40, 1e40)):
+        w = np.array([-3.0, -0.5, 0.0, 2.0])
+        found = special.log_odds_cdf(np.array(a), np.array(b), w * np.sqrt(1 / a + 1 / b))
+        np.testing.assert_allclose(found, stats.norm.cdf(w), rtol=1e-9)

@@ -79,7 +79,8 @@ class ErrorLaw:
         level = check_real_array(c, "c")
         if level.ndim or np.isnan(level):
             raise ValueError("c is NaN or several numbers; accepted is one number")
-        return float(self.probabilities[np.searchsorted(self.values, level) :].sum())
+        place = int(np.searchsorted(self.values, level))
+        return min(float(self.probabilities[place:].sum()), 1.0) if place else 1.0
 
 
 def accuracy(mechanism: Mechanism, prior: Prior, counts: ArrayLike, distance: Distance = "hellinger") -> ErrorLaw:
@@ -244,7 +245,7 @@ def recommend(prior: Prior, n: int, epsilon: float | str) -> Recommendation:
     if model.k == 2:
         return Recommendation(
             Geometric(level),
-            "Geometric: no private mechanism has a smaller expected Hellinger distance for two categories",
+            "Geometric: no private mechanism that releases a candidate has a smaller expected Hellinger distance for two categories",
             table,
         )
     if "Geometric" not in chosen:

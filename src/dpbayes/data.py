@@ -50,13 +50,13 @@ __all__ = ["Counts", "count", "count_by"]
 
 
 class Counts:
-    """How many records each category has: private, for a `Session` to add noise to. It shows its categories and n only.
+    """How many records each category has: private, for a `Session` to add noise to. It shows its categories and, asked for, n.
 
     It cannot be printed, pickled or copied, so that no log, cache or message can hold the numbers.
 
     >>> counts = count(["died", "recovered", "died"], None, ["recovered", "died"])
     >>> counts
-    Counts(categories=['recovered', 'died'], n=3, counts hidden)
+    Counts(categories=['recovered', 'died'], counts hidden)
     """
 
     __slots__ = ("__numbers", "_categories", "_n")
@@ -87,7 +87,7 @@ class Counts:
         return np.frombuffer(self.__numbers, dtype=np.int64)
 
     def __repr__(self) -> str:
-        return f"Counts(categories={list(self._categories)!r}, n={self._n}, counts hidden)"
+        return f"Counts(categories={list(self._categories)!r}, counts hidden)"
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
         raise AttributeError("Counts are immutable")
@@ -151,7 +151,7 @@ def count(
     >>> import pandas as pd
     >>> visits = pd.DataFrame({"patient": [1, 1, 2, 3], "outcome": ["home", "died", "home", None]})
     >>> count(visits, "outcome", ["died", "home"], unit="patient", missing="home")
-    Counts(categories=['died', 'home'], n=3, counts hidden)
+    Counts(categories=['died', 'home'], counts hidden)
     """
     columns = {"column": column, "unit": unit}
     outcome = _outcome(_tally, data, columns, None, (categories, other, missing), where)
@@ -180,7 +180,7 @@ def count_by(
     >>> import pandas as pd
     >>> visits = pd.DataFrame({"ward": ["A", "A", "B"], "outcome": ["home", "died", "home"]})
     >>> count_by(visits, "ward", ["A", "B"], "outcome", ["died", "home"])["B"]
-    Counts(categories=['died', 'home'], n=1, counts hidden)
+    Counts(categories=['died', 'home'], counts hidden)
     """
     columns = {"column": column, "group": group, "unit": unit}
     outcome = _outcome(_tally, data, columns, groups, (categories, other, missing), where)

@@ -22,7 +22,7 @@ from dpbayes.arguments import (
     check_parameter,
     positive_array,
 )
-from dpbayes.special import determinant, stirling_error, xlogx_bregman
+from dpbayes.special import determinant, log_odds_cdf, log_odds_density, log_odds_quantile, stirling_error, xlogx_bregman
 
 if TYPE_CHECKING:
     from scipy.stats._distn_infrastructure import rv_continuous_frozen
@@ -144,10 +144,13 @@ class Dirichlet:
         >>> lower.round(3), upper.round(3)
         (array([0.091, 0.091, 0.326]), array([0.37 , 0.37 , 0.674]))
         """
-        tail = 0.5 * (1.0 - check_level(level))
-        rest = _sum_of_others(self._alpha)
-        limits = scipy.special.betaincinv(self._alpha, rest, tail), scipy.special.betainccinv(self._alpha, rest, tail)
-        return Interval(*(np.where(v < 1e-300, 0.0, v) for v in limits))  # SciPy stops at the smallest float
+        tail, a, b = 0.5 * (1.0 - check_level(level)), self._alpha, _sum_of_others(self._alpha)
+        middle, step = np.log(a / b), np.minimum(-scipy.special.ndtri(tail) * np.sqrt(1.0 / a + 1.0 / b), 2.0)
+        ends = (
+            log_odds_quantile(lambda z: log_odds_cdf(a, b, z), lambda z: log_odds_density(a, b, z), middle - step, tail, 1.0),
+            log_odds_quantile(lambda z: log_odds_cdf(b, a, -z), lambda z: log_odds_density(a, b, z), middle + step, tail, -1.0),
+        )
+        return Interval(*(np.where(v < 1e-300, 0.0, v) for v in map(scipy.special.expit, ends)))  # the smallest floats are none
 
     def sample(self, size: int, rng: np.random.Generator | None = None) -> Array:
         """`size` draws of θ, shape (size, k), for simulation: not a private release.

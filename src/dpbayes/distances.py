@@ -32,8 +32,8 @@ from dpbayes.special import (
     lgamma_bregman_gap,
     lgamma_jensen_gap,
     lgamma_second_difference,
-    log1p_gap,
-    stirling_error,
+    log_odds_deviance,
+    log_odds_peak,
 )
 
 __all__ = [
@@ -44,7 +44,6 @@ __all__ = [
     "hellinger_from_divergence",
     "jensen_shannon",
     "kl_divergence",
-    "log_odds_density",
     "neg_log_affinity",
     "total_variation",
 ]
@@ -307,7 +306,7 @@ class _BetaPairs:
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             turn = _log_quotient(det / s2 / a, np.log(s1 / s2) - np.log(a / b))
         self._turn = np.where(s1 * s2 > 0, turn, np.inf)
-        self._peak, self._other_peak = _log_odds_peak(a, b), _log_odds_peak(*q.T)
+        self._peak, self._other_peak = log_odds_peak(a, b), log_odds_peak(*q.T)
         self._trend: tuple[Array, Array, Array] | None = None
         if divergence is not None:
             slope, growth = det / total, self._step.sum(axis=1) / total
@@ -317,13 +316,13 @@ class _BetaPairs:
     def densities(self, row: NDArray[np.intp], u: Array) -> tuple[Array, Array]:
         """(ln p, ln q − ln p) at the places u, one row of them for each entry of `row`."""
         a, b = self._p[row].T[:, :, None]
-        deviance = _log_odds_deviance(a, b, u)
+        deviance = log_odds_deviance(a, b, u)
         log_p = self._peak[row, None] - deviance
         if self._trend is not None:
             start, slope, growth = (v[row, None] for v in self._trend)
             return log_p, start + slope * u - growth * deviance
         a, b = self._q[row].T[:, :, None]
-        return log_p, self._other_peak[row, None] - _log_odds_deviance(a, b, u - self._shift[row, None]) - log_p
+        return log_p, self._other_peak[row, None] - log_odds_deviance(a, b, u - self._shift[row, None]) - log_p
 
     def integral(self, integrand: Integrand, floor: float) -> Array:
         """∫ over the log-odds; panels are halved until what their Legendre series leave out is nothing beside the whole."""
@@ -398,38 +397,3 @@ def _around_the_mode(a: Array, b: Array) -> Array:
 def _log_quotient(excess: Array, direct: Array) -> Array:
     """ln(1 + excess), by the direct difference of logarithms where the excess is not small."""
     return np.where(np.abs(excess) < 0.5, np.log1p(np.clip(excess, -0.5, 0.5)), direct)
-
-
-def log_odds_density(a: Array, b: Array, z: ArrayLike) -> Array:
-    """ln density of the log-odds z under Beta(a, b), elementwise: its maximum, at the mode z = ln(a/b), less the deviance.
-
-    >>> log_odds_density(np.array([1.0]), np.array([1.0]), [0.0]).round(12)    # e^z/(1 + e^z)²
-    array([-1.38629436])
-    """
-    return _log_odds_peak(a, b) - _log_odds_deviance(a, b, z - np.log(a / b))
-
-
-def _log_odds_peak(a: Array, b: Array) -> Array:
-    total = a + b
-    peak: Array = 0.5 * np.log(a * b / (2 * np.pi * total)) + stirling_error(total) - stirling_error(a) - stirling_error(b)
-    return peak
-
-
-def _log_odds_deviance(a: Array, b: Array, u: ArrayLike) -> Array:
-    """a·ln(θ_0/θ) + b·ln((1−θ_0)/(1−θ)) ≥ 0, elementwise, for θ at log-odds u from the mode θ_0 = a/(a+b).
-
-    Near the mode of a narrow density the linear parts of the two logarithms cancel exactly and are left out: with
-    w_1 = (1−θ_0)·(e^{−u} − 1) and w_2 = θ_0·(e^u − 1), it is a·ln(1+w_1) + b·ln(1+w_2), and
-    a·w_1 + b·w_2 = (ab/(a+b))·4·sinh²(u/2).
-    """
-    a, b, u = np.broadcast_arrays(a, b, u)
-    near = (np.abs(u) <= 0.4) & (a * b > a + b)
-    result = np.empty(u.shape)
-    a1, b1, small = a[near], b[near], u[near]
-    total = a1 + b1
-    w1, w2 = (b1 / total) * np.expm1(-small), (a1 / total) * np.expm1(small)
-    result[near] = (a1 * b1 / total) * 4 * np.sinh(0.5 * small) ** 2 - a1 * log1p_gap(w1, 1 + w1) - b1 * log1p_gap(w2, 1 + w2)
-    a2, b2, far = a[~near], b[~near], u[~near]
-    log_theta, log_rest = -np.log1p(b2 / a2), -np.log1p(a2 / b2)
-    result[~near] = a2 * np.logaddexp(log_theta, log_rest - far) + b2 * np.logaddexp(log_rest, log_theta + far)
-    return result

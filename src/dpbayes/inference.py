@@ -30,9 +30,9 @@ from numpy.typing import ArrayLike, NDArray
 from dpbayes import compositions
 from dpbayes.arguments import check_counts, check_generator, check_integer, check_level, check_real_array
 from dpbayes.dirichlet import Dirichlet, Interval, log_negative_binomial
-from dpbayes.distances import log_odds_density
 from dpbayes.errors import NotEnumerable
 from dpbayes.progress import reporting
+from dpbayes.special import log_odds_cdf, log_odds_density, log_odds_quantile
 
 if TYPE_CHECKING:
     from dpbayes.mechanisms.base import Mechanism
@@ -254,7 +254,7 @@ class NoiseAwarePosterior:
         alpha = self._prior.alpha
         v, w, joint = self._counts.pair(first, second)
         rows, columns = np.nonzero(joint > 1e-3 * _TAIL)
-        beyond = scipy.special.betainc(alpha[second] + w[columns], alpha[first] + v[rows], 0.5)
+        beyond = log_odds_cdf(alpha[second] + w[columns], alpha[first] + v[rows], 0.0)
         return float(joint[rows, columns] @ beyond)
 
     def predictive_logpmf(self, counts: ArrayLike) -> float:
@@ -369,16 +369,16 @@ class _BetaMixture:
         self._weight, self._a, self._b = weight, a, b
         total = float(a[0] + b[0])
         centre = float(weight @ a)
-        self.mean = centre / total
+        self.mean, self._rest = centre / total, float(weight @ b) / total
         self.variance = float(weight @ (a / total * b)) / (total * (total + 1.0)) + float(weight @ (a - centre) ** 2) / total**2
 
     def cdf(self, z: Array) -> Array:
         """P[log-odds ≤ z]."""
-        return np.minimum(self._summed(lambda points: _beta_cdf(self._a, self._b, points) @ self._weight, z), 1.0)
+        return np.minimum(self._summed(lambda points: log_odds_cdf(self._a, self._b, points) @ self._weight, z), 1.0)
 
     def sf(self, z: Array) -> Array:
         """P[log-odds > z]."""
-        return np.minimum(self._summed(lambda points: _beta_cdf(self._b, self._a, -points) @ self._weight, z), 1.0)
+        return np.minimum(self._summed(lambda points: log_odds_cdf(self._b, self._a, -points) @ self._weight, z), 1.0)
 
     def log_density(self, z: Array) -> Array:
         """The logarithm of the density of the log-odds, Σ weight·θ^a·(1−θ)^b/B(a, b)."""
@@ -408,45 +408,19 @@ class _BetaMixture:
         return np.asarray(scipy.special.expit([self.log_odds(float(level)) for level in p.ravel()])).reshape(p.shape)
 
     def log_odds(self, p: float, upper: bool = False) -> float:
-        """The log-odds below which (`upper`: above which) the probability is p: by Newton's steps on the logarithm of the smaller
-        tail, which is nearly linear there, within a bracket.
-        """
+        """The log-odds below which (`upper`: above which) the probability is p."""
         if p > 0.5:
             p, upper = 1.0 - p, not upper
         tail, sign = (self.sf, -1.0) if upper else (self.cdf, 1.0)
-        low, high = -_FARTHEST, _FARTHEST
-        spread = sign * scipy.special.ndtri(p) * np.sqrt(self.variance)
-        z = float(scipy.special.logit(np.clip(self.mean + spread, 0.1 * self.mean, 1.0 - 0.1 * (1.0 - self.mean))))
-        for _ in range(200):
-            point = np.array(z)
-            with np.errstate(divide="ignore", invalid="ignore"):
-                log_tail = np.log(tail(point))
-                excess = sign * (log_tail - np.log(p))  # rises with z
-                after = z - float(excess / np.exp(self.log_density(point) - log_tail))
-            low, high = (low, z) if excess > 0 else (z, high)
-            if not low <= after <= high:
-                after = 0.5 * (low + high)
-            if abs(after - z) <= 1e-14 * max(1.0, abs(z)) or high - low <= 1e-14 * max(1.0, abs(z)):
-                break
-            z = after
-        return float(z)
+        spread = sign * scipy.special.ndtri(p) * np.sqrt(self.variance) / (self.mean * self._rest)
+        start = np.array(np.log(self.mean / self._rest) + np.clip(spread, -2.0, 2.0))
+        return float(log_odds_quantile(tail, self.log_density, start, p, sign))
 
 
-#: Log-odds beyond which a proportion is 0 or 1 in floats, and from which a Beta's tail is a power of the odds.
-_FARTHEST, _POWER_LAW = 745.0, 700.0
+#: Log-odds from which a Beta's tail is a power of the odds.
+_POWER_LAW = 700.0
 #: Components times points that are computed at a time.
 _CELLS = 100_000
-
-
-def _beta_cdf(a: Array, b: Array, z: Array) -> Array:
-    """P[log-odds ≤ z] for a column of z, under Beta(a, b) for a row of them.
-
-    From the one of θ and 1 − θ that is not near 1, where a float could not tell it from 1.
-    """
-    low, result = z[:, 0] <= 0, np.empty((len(z), len(a)))
-    result[low] = scipy.special.betainc(a, b, scipy.special.expit(z[low]))
-    result[~low] = scipy.special.betaincc(b, a, scipy.special.expit(-z[~low]))
-    return result
 
 
 def _p_greater(first: _BetaMixture, second: _BetaMixture) -> float:
@@ -470,7 +444,7 @@ def _p_greater(first: _BetaMixture, second: _BetaMixture) -> float:
         integrand, -_POWER_LAW, _POWER_LAW, epsabs=1e-10, epsrel=0.0, norm="max", points=points, quadrature="gk15", limit=200
     )
     near, far = first.beyond(False), first.beyond(True)
-    if abs(mass + near[0].sum() + far[0].sum() - 1.0) > 1e-9:
+    if not abs(mass + near[0].sum() + far[0].sum() - 1.0) <= 1e-9:  # NaN is not either
         raise NotImplementedError("p_greater with other= is available for parameters below 1e16: floats are too coarse for more")
     low = nearer(*near, *second.beyond(False))
     high = far[0].sum() * float(second.cdf(np.array(_POWER_LAW))) + nearer(*second.beyond(True), *far)

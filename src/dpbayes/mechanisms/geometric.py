@@ -15,7 +15,8 @@ Ties are the one thing that tells categories apart: where several candidates are
 parameters and equal noisy counts, the choice depends on the order of the categories.
 
 **Optimality.** For k = 2 the Hellinger distance to r grows with |x − r|, so by Ghosh, Roughgarden and Sundararajan
-(2009) this attains the least expected loss of all ε-private mechanisms, for every prior and every such loss.
+(2009) this attains the least expected loss of all ε-private mechanisms that release a candidate, for every prior and every such
+loss.
 """
 
 from __future__ import annotations
