@@ -3,8 +3,8 @@
     dpbayes study all -o build/studies --json > build/studies.json
     python docs/papers/refresh.py build/studies.json
 
-It copies the pictures, keeps the findings in `findings.json`, and writes them between the page's markers. The tests compare the page with
-`findings.json`, and that with the studies themselves where they are quick.
+It copies the pictures, keeps the findings in `findings.json`, and writes them between the page's markers; studies that were not run keep
+theirs. The tests compare the page with `findings.json`, and that with the studies themselves where they are quick.
 """
 
 from __future__ import annotations
@@ -47,9 +47,11 @@ def main(results: Path) -> None:
     for study in record["studies"]:
         picture = next(Path(file) for file in study.pop("files") if file.endswith(".png"))
         shutil.copyfile(picture, HERE / picture.name)
-    findings = json.dumps(record["studies"], indent=1, ensure_ascii=False)
-    (HERE / "findings.json").write_text(findings + "\n", encoding="utf-8")
-    PAGE.write_text(refreshed(PAGE.read_text(encoding="utf-8"), record["studies"]), encoding="utf-8")
+    ran = {study["name"]: study for study in record["studies"]}
+    studies = [ran.get(study["name"], study) for study in json.loads((HERE / "findings.json").read_text(encoding="utf-8"))]
+    studies += [study for study in ran.values() if study not in studies]
+    (HERE / "findings.json").write_text(json.dumps(studies, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    PAGE.write_text(refreshed(PAGE.read_text(encoding="utf-8"), studies), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -25,6 +25,7 @@ from dpbayes.errors import NotEnumerable, NotPrivate
 from dpbayes.mechanisms import REGISTRY, Geometric, by_name
 from dpbayes.mechanisms.base import Mechanism, check_mechanism
 from dpbayes.mechanisms.exponential import hellinger_to_candidates
+from dpbayes.mechanisms.tailoring import losses_of
 from dpbayes.progress import reporting
 
 __all__ = ["Comparison", "ErrorLaw", "Recommendation", "accuracy", "compare", "expected_error", "recommend"]
@@ -43,6 +44,8 @@ _LAW_LIMIT = 2_000_000
 #: seconds each. `audit`, `calibrated` and `expected_error` go further, one mechanism at a time.
 _TABLE_LIMIT = {"audit": 4_100_000, "average": 1_100_000}
 _PAIR_LIMIT = 40_000_000
+#: By how much of itself one distance may differ from itself, computed in another way.
+_ROUNDING = 1e-11
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -75,11 +78,11 @@ class ErrorLaw:
         return float(self.values[min(int(np.searchsorted(cumulative, p * (1 - 1e-12))), len(self.values) - 1)])
 
     def tail(self, c: float) -> float:
-        """P(error ≥ c)."""
+        """P(error ≥ c); a distance that is c up to rounding counts."""
         level = check_real_array(c, "c")
         if level.ndim or np.isnan(level):
             raise ValueError("c is NaN or several numbers; accepted is one number")
-        place = int(np.searchsorted(self.values, level))
+        place = int(np.searchsorted(self.values, level - _ROUNDING * abs(level)))
         return min(float(self.probabilities[place:].sum()), 1.0) if place else 1.0
 
 
@@ -138,7 +141,7 @@ def expected_error(mechanism: Mechanism, prior: Prior, n: int, distance: Distanc
     return total
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Comparison:
     """One row a mechanism, for the same prior, counts (or n) and ε."""
 
@@ -147,6 +150,9 @@ class Comparison:
     epsilon: float
     rows: tuple[dict[str, Any], ...]
     laws: dict[str, ErrorLaw]
+
+    def __repr__(self) -> str:  # the errors tell about the counts
+        return f"Comparison({len(self.rows)} mechanisms, n={self.n}, epsilon={self.epsilon!r})"
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the laws, for JSON."""
@@ -220,7 +226,8 @@ def recommend(prior: Prior, n: int, epsilon: float | str) -> Recommendation:
 
     For two categories Geometric is provably best. For more, it is recommended unless the table, the expected Hellinger
     distance of each private mechanism over the counts that the prior predicts, says otherwise. It looks at public values
-    only, so it may choose the mechanism of a release. The table is empty where it would take more than seconds.
+    only, so it may choose the mechanism of a release. The table leaves out what would take more than seconds, and is empty where
+    Geometric itself would.
 
     >>> advice = recommend([1, 1], 20, 1)
     >>> advice.mechanism, advice.reason.split(":")[0]
@@ -229,13 +236,14 @@ def recommend(prior: Prior, n: int, epsilon: float | str) -> Recommendation:
     model, n, level = as_dirichlet(prior), check_integer(n, "n", 1), check_epsilon(epsilon)
     rows: list[dict[str, Any]] = []
     chosen: dict[str, Mechanism] = {}
-    affordable = compositions.count(n, model.k) ** 2 * max(model.k - 2, 1) <= _TABLE_LIMIT["average"]
+    most = _TABLE_LIMIT["average"]
+    affordable = compositions.count(n, model.k) ** 2 * max(model.k - 2, 1) <= most
     with contextlib.suppress(NotEnumerable):
         if affordable:
             expected_error(Geometric(level), model, n)  # without it the others would be no comparison
             for label, mechanism in _candidates(model, n, level, None):
                 basis = mechanism.guarantee(model, n).basis
-                if basis in ("none", "claimed"):
+                if basis in ("none", "claimed") or compositions.count(n, model.k) * mechanism._outcome_count(n, model.k) > most:
                     continue
                 with contextlib.suppress(NotEnumerable):
                     error = expected_error(mechanism, model, n)
@@ -287,7 +295,7 @@ def _made(name: str, epsilon: float) -> Mechanism:
 
 
 def _exact_epsilon(mechanism: Mechanism, prior: Dirichlet, n: int) -> float | None:
-    if mechanism.calibration is not None:
+    if mechanism.calibration is not None and mechanism.guarantee(prior, n).basis == "exact audit":
         return mechanism.calibration.loss
     if compositions.count(n, prior.k) * mechanism._outcome_count(n, prior.k) > _TABLE_LIMIT["audit"]:
         return None
@@ -312,7 +320,7 @@ def _measure(distance: Distance) -> Callable[[Array, Array], ArrayLike] | None:
 
 def _errors(prior: Dirichlet, x: Counts, outcomes: Counts, measure: Callable[[Array, Array], ArrayLike] | None) -> Array:
     if measure is not None:
-        return np.broadcast_to(np.asarray(measure(prior.alpha + x, prior.alpha + outcomes), dtype=np.float64), (len(outcomes),))
+        return losses_of(measure, prior.alpha + x, prior.alpha + outcomes, len(outcomes))
     if (outcomes.sum(axis=1) == x.sum()).all():
         return hellinger_to_candidates(prior, x, outcomes)
     return np.asarray(distances.hellinger(prior.alpha + x, prior.alpha + outcomes))

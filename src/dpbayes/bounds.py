@@ -11,11 +11,13 @@ import math
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dpbayes import compositions, sensitivity
-from dpbayes.dirichlet import Dirichlet
+from dpbayes.arguments import check_counts, check_epsilon, check_finite_positive, check_integer
+from dpbayes.dirichlet import Dirichlet, as_dirichlet
 from dpbayes.distances import category_divergence
-from dpbayes.mechanisms.base import Counts
+from dpbayes.mechanisms.base import Counts, Prior
 from dpbayes.mechanisms.exponential import hellinger_to_candidates
 
 __all__ = [
@@ -34,14 +36,16 @@ class Bracket(NamedTuple):
     upper: float
 
 
-def exponential_tail_normalised(prior: Dirichlet, x: Counts, epsilon: float, scale: float, c: float) -> float:
+def exponential_tail_normalised(prior: Prior, counts: ArrayLike, epsilon: float, scale: float, c: float) -> float:
     """P[H ≥ c] ≤ |R|·e^{−εc/(2S)}/NL, NL the normaliser Σ_r e^{−εH/(2S)}; S is `scale` (§6.2, second bound).
 
-    >>> round(exponential_tail_normalised(Dirichlet([1, 1]), np.array([4, 4]), 1.0, 0.3, 0.5), 4)
+    >>> round(exponential_tail_normalised([1, 1], [4, 4], 1.0, 0.3, 0.5), 4)
     0.8797
     """
-    candidates = compositions.listing(int(x.sum()), prior.k)
-    normaliser = np.exp(-epsilon * hellinger_to_candidates(prior, x, candidates) / (2 * scale)).sum()
+    epsilon, scale = check_epsilon(epsilon), check_finite_positive(scale, "scale")
+    model, x = _model_and_counts(prior, counts)
+    candidates = compositions.listing(int(x.sum()), model.k)
+    normaliser = np.exp(-epsilon * hellinger_to_candidates(model, x, candidates) / (2 * scale)).sum()
     return float(len(candidates) * math.exp(-epsilon * c / (2 * scale)) / normaliser)
 
 
@@ -51,6 +55,7 @@ def exponential_tail_loose(n: int, k: int, epsilon: float, scale: float, c: floa
     >>> round(exponential_tail_loose(8, 2, 1.0, 0.3, 0.5), 4)
     3.9114
     """
+    epsilon, scale = check_epsilon(epsilon), check_finite_positive(scale, "scale")
     return compositions.count(n, k) * math.exp(-epsilon * c / (2 * scale))
 
 
@@ -62,18 +67,23 @@ def laplace_step(t: int, epsilon: float, sensitivity_of_counts: float) -> float:
     >>> round(laplace_step(1, 1.0, 1.0), 4)
     0.3161
     """
-    return 0.5 * (math.exp(-epsilon * (t - 1) / sensitivity_of_counts) - math.exp(-epsilon * t / sensitivity_of_counts))
+    t, width = check_integer(t, "t", 0), check_finite_positive(sensitivity_of_counts, "sensitivity_of_counts")
+    epsilon = check_epsilon(epsilon)
+    return 0.5 * (math.exp(min(-epsilon * (t - 1) / width, 700.0)) - math.exp(-epsilon * t / width))
 
 
-def steps_within(prior: Dirichlet, x: Counts, t: float) -> int:
+def steps_within(prior: Prior, counts: ArrayLike, t: float) -> int:
     """The k of Theorem 4.5: the largest number of records to the right with H(Beta(α, β), Beta(α+k, β−k)) < t.
 
-    >>> steps_within(Dirichlet([1, 1]), np.array([50, 50]), 0.2)
+    >>> steps_within([1, 1], [50, 50], 0.2)
     2
     """
+    model, x = _model_and_counts(prior, counts)
+    if model.k != 2:
+        raise ValueError(f"prior has {model.k} parameters; accepted are two")
     n = int(x.sum())
     r = np.arange(int(x[0]), n + 1)
-    divergence = category_divergence(prior.alpha[0], x[0], r) + category_divergence(prior.alpha[1], x[1], n - r)
+    divergence = category_divergence(model.alpha[0], x[0], r) + category_divergence(model.alpha[1], x[1], n - r)
     return int(np.sum(np.sqrt(-np.expm1(-divergence)) < t)) - 1
 
 
@@ -83,6 +93,7 @@ def lszhang_near(k: int, epsilon: float) -> Bracket:
     >>> lszhang_near(1, 2.0).lower < lszhang_near(1, 2.0).upper
     True
     """
+    k, epsilon = check_integer(k, "k", 0), check_epsilon(epsilon)
     a, b = math.exp(-k * epsilon / 2), math.exp(-(k + 1) * epsilon / 2)
     return Bracket((1 - a) ** 2, (1 - 0.5 * (a + b)) ** 2)
 
@@ -93,26 +104,27 @@ def lshist_near(k: int, epsilon: float) -> Bracket:
     >>> round(lshist_near(1, 1.0).lower, 4)
     0.6321
     """
+    k, epsilon = check_integer(k, "k", 0), check_epsilon(epsilon)
     return Bracket(1 - math.exp(-k * epsilon), 1 - 0.5 * (math.exp(-k * epsilon) + math.exp(-(k + 1) * epsilon)))
 
 
 def ehd_near(k: int, n: int, epsilon: float) -> Bracket:
-    """Theorem 4.5: (2k·e^{−ε} + 1)/n < P[H < t] < (2k + 1)/(n·e^{−ε}).
+    """Theorem 4.5: (2k·e^{−ε} + 1)/n < P[H < t] < (2k + 1)/(n·e^{−ε}), infinite where that underflows.
 
     >>> tuple(round(v, 4) for v in ehd_near(2, 100, 1.0))
     (0.0247, 0.1359)
     """
-    return Bracket((2 * k * math.exp(-epsilon) + 1) / n, (2 * k + 1) / (n * math.exp(-epsilon)))
+    return _bracket(k, check_integer(n, "n", 1), math.exp(-check_epsilon(epsilon)))
 
 
-def ehdl_near(prior: Dirichlet, x: Counts, k: int, epsilon: float) -> Bracket:
+def ehdl_near(prior: Prior, counts: ArrayLike, k: int, epsilon: float) -> Bracket:
     """Theorem 4.5: as for EHD, with e^{−ε/(2LS(x))} for e^{−ε}; infinite where that underflows.
 
-    >>> ehdl_near(Dirichlet([1, 1]), np.array([4, 4]), 1, 1.0).lower < 1
+    >>> ehdl_near([1, 1], [4, 4], 1, 1.0).lower < 1
     True
     """
-    n, shrink = int(x.sum()), math.exp(-epsilon / (2 * sensitivity.local_sensitivity(prior, x)))
-    return Bracket((2 * k * shrink + 1) / n, (2 * k + 1) / (n * shrink) if shrink > 0 else math.inf)
+    model, x = _model_and_counts(prior, counts)
+    return _bracket(k, int(x.sum()), math.exp(-check_epsilon(epsilon) / (2 * sensitivity.local_sensitivity(model, x))))
 
 
 def lshist_beats_ehd_above(k: int, epsilon: float) -> float:
@@ -121,7 +133,9 @@ def lshist_beats_ehd_above(k: int, epsilon: float) -> float:
     >>> round(lshist_beats_ehd_above(1, 1.0), 3)
     12.901
     """
-    return (2 * k + 1) / (math.exp(-epsilon) * (1 - math.exp(-k * epsilon)))
+    k, epsilon = check_integer(k, "k", 1), check_epsilon(epsilon)
+    below = math.exp(-epsilon) * -math.expm1(-k * epsilon)
+    return (2 * k + 1) / below if below > 0 else math.inf
 
 
 def ehd_beats_lshist_below(k: int, epsilon: float) -> float:
@@ -130,4 +144,15 @@ def ehd_beats_lshist_below(k: int, epsilon: float) -> float:
     >>> round(ehd_beats_lshist_below(1, 1.0), 3)
     2.319
     """
+    k, epsilon = check_integer(k, "k", 1), check_epsilon(epsilon)
     return (2 * k * math.exp(-epsilon) + 1) / (1 - 0.5 * (math.exp(-k * epsilon) + math.exp(-(k + 1) * epsilon)))
+
+
+def _model_and_counts(prior: Prior, counts: ArrayLike) -> tuple[Dirichlet, Counts]:
+    model = as_dirichlet(prior)
+    return model, check_counts(counts, model.k)
+
+
+def _bracket(k: int, n: int, shrink: float) -> Bracket:
+    k = check_integer(k, "k", 0)
+    return Bracket((2 * k * shrink + 1) / n, (2 * k + 1) / (n * shrink) if n * shrink > 0 else math.inf)

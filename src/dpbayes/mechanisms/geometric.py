@@ -31,7 +31,7 @@ from dpbayes import compositions, noise
 from dpbayes.arguments import short
 from dpbayes.dirichlet import Dirichlet, as_dirichlet
 from dpbayes.mechanisms.base import Counts, Guarantee, KnownLoss, Law, Mechanism
-from dpbayes.mechanisms.tailoring import Loss, _values, noisy_classes, tailored, tailored_range
+from dpbayes.mechanisms.tailoring import Loss, losses_of, noisy_classes, tailored, tailored_range
 
 __all__ = ["Geometric", "tailored"]
 
@@ -85,7 +85,7 @@ class Geometric(Mechanism):
         if callable(self.distance):
             model = as_dirichlet(prior)
             ends = model.alpha + n * np.eye(2, model.k)
-            _values(self.distance, ends, ends[0])
+            losses_of(self.distance, ends, ends[0], len(ends))
 
     def _known_loss(self, prior: Dirichlet, n: int) -> KnownLoss:
         """Of y: where a record goes from category i to j, ln P_x[y] − ln P_x'[y] is ε if z_i ≥ 0 ≥ z_j, and at most 0 otherwise.

@@ -125,17 +125,21 @@ def _losses(prior: Dirichlet, n: int, first: Array, candidates: Array, distance:
         return hellinger_from_divergence(category_divergence(a, x, r) + category_divergence(b, n - x, n - r))
     posterior, released = (np.stack(np.broadcast_arrays(v, n - v), axis=-1) + prior.alpha for v in (first, candidates))
     if callable(distance):
-        return np.stack([_values(distance, posterior, c) for c in released], axis=1)
+        return np.stack([losses_of(distance, posterior, c, len(posterior)) for c in released], axis=1)
     measure = getattr(distances, distance)
     return np.asarray(measure(posterior[:, None], released[None]), dtype=np.float64)
 
 
-def _values(loss: Loss, posterior: Array, candidate: Array) -> Array:
-    """The losses by a function of the caller's. One that is not a number would choose a candidate that nobody meant."""
+def losses_of(loss: Loss, posterior: Array, candidate: Array, rows: int) -> Array:
+    """The losses by a function of the caller's, one a row. One that is not a number would choose a candidate that nobody meant.
+
+    >>> losses_of(lambda a, b: np.abs(a - b).sum(axis=-1), np.array([[1, 2], [2, 1]]), np.array([1, 2]), 2)
+    array([0., 2.])
+    """
     values = np.asarray(loss(posterior, candidate))
-    if values.dtype.kind not in "biuf" or values.shape not in ((), (len(posterior),)) or not np.isfinite(values).all():
+    if values.dtype.kind not in "biuf" or values.shape not in ((), (rows,)) or not np.isfinite(values).all():
         raise ValueError("distance is a function whose result is not a finite real number for each row; accepted is one that is")
-    return np.broadcast_to(values.astype(np.float64, copy=False), (len(posterior),))
+    return np.broadcast_to(values.astype(np.float64, copy=False), (rows,))
 
 
 class PairPosterior:
@@ -494,7 +498,7 @@ def _losses_among(prior: Dirichlet, n: int, distance: str | Loss) -> Array:
     table = compositions.listing(n, prior.k)
     if callable(distance):
         a = prior.alpha + table
-        return np.stack([_values(distance, a, c) for c in a], axis=1)
+        return np.stack([losses_of(distance, a, c, len(a)) for c in a], axis=1)
     divergence = np.zeros((len(table), len(table)))
     for i, alpha in enumerate(prior.alpha.tolist()):
         divergence += category_divergence_table(alpha, np.arange(n + 1), n)[table[:, i, None], table[:, i]]
@@ -573,7 +577,7 @@ class _MeanLoss:
         """One mean a row."""
         if callable(self._distance):
             posterior = self._alpha + self._drawn
-            return np.array([_values(self._distance, posterior, self._alpha + c).mean() for c in candidates])
+            return np.array([losses_of(self._distance, posterior, self._alpha + c, len(posterior)).mean() for c in candidates])
         divergence = [category_divergence(self._alpha, self._drawn, c).sum(axis=1) for c in candidates]
         return np.array([hellinger_from_divergence(d).mean() for d in divergence])
 

@@ -17,7 +17,7 @@ from dpbayes.mechanisms import EHD, EHDL, EHDS, MH, LSHist, LSZhang
 from dpbayes.mechanisms.base import Counts
 from dpbayes.mechanisms.exponential import hellinger_to_candidates
 from dpbayes.plots import COLOURS, DASHES
-from dpbayes.sensitivity import global_sensitivity, local_sensitivity, smooth_sensitivity
+from dpbayes.sensitivity import exponential_smooth_sensitivity, global_sensitivity, local_sensitivity, smooth_sensitivity
 from dpbayes.studies.base import DELTA, Finding, Result, Setting, Study, Table, finish, line, number
 from dpbayes.studies.laws import split
 
@@ -84,8 +84,8 @@ def laplace_error(n: int, share: float, epsilon: float) -> dict[str, float]:
     )
     return {
         "over_ls_at_0.05": law.quantile(0.95) / local, "over_ls_at_e^-eps": law.quantile(1 - math.exp(-epsilon)) / local,
-        "over_ls_at_corollary": law.quantile(1 - corollary) / local, "below_ls": within(law, local - 1e-12), "within_ls": within(law, local + 1e-12),
-        "ehd_within_ls": within(accuracy(EHD(epsilon), PRIOR, x), local + 1e-12), "theorem_4_3": law.quantile(1 - half_way) / float(step.max()),
+        "over_ls_at_corollary": law.quantile(1 - corollary) / local, "below_ls": within(law, local * (1 - 1e-9)), "within_ls": within(law, local * (1 + 1e-9)),
+        "ehd_within_ls": within(accuracy(EHD(epsilon), PRIOR, x), local * (1 + 1e-9)), "theorem_4_3": law.quantile(1 - half_way) / float(step.max()),
     }  # fmt: skip
 
 
@@ -138,11 +138,7 @@ def run(setting: Setting) -> Result:
         ("n", "epsilon", "delta", "mechanism", "radicand_printed", "hellinger_mended", "exact_quantile", "kl_printed"),
         [(n, e, d, *row) for n in (100, 300) for e in (0.5, 1.0) for d in (0.05, 0.01) for row in utility(n, e, d)],
     )
-    kl = {
-        (n, e): accuracy(LSHist(e), PRIOR, split(n, [0.5, 0.5]), "kl_divergence").quantile(0.95)
-        for n in (100, 300)
-        for e in (0.5, 1.0)
-    }
+    kl = {m.name: accuracy(m, PRIOR, split(300, [0.5, 0.5]), "kl_divergence").quantile(0.95) for m in (LSHist(1.0), LSZhang(1.0))}
     least_sizes = setting.pick((10, 100, 300, 1000), (10, 30))
     least = Table(
         ("n", "least_normaliser", "met_at_x1"),
@@ -192,16 +188,14 @@ def run(setting: Setting) -> Result:
     )  # fmt: skip
 
 
-def _findings(
-    tail: Table, close: Table, laplace: Table, utilities: Table, kl: dict[tuple[int, float], float], least: Table
-) -> list[Finding]:
+def _findings(tail: Table, close: Table, laplace: Table, utilities: Table, kl: dict[str, float], least: Table) -> list[Finding]:
     more = 1 + 1e-9
     exceeded = {name: sum(row[5] > row[place] * more for row in tail.rows) for place, name in ((6, "normaliser"), (7, "loose"))}
     smooth = tail.where(mechanism="EHDS").rows
     printed = [row for row in smooth if row[5] > row[8] * more]
     worst = max(printed, key=lambda row: row[5] - row[8])
-    law = accuracy(LSHist(0.5), PRIOR, [500, 500])  # LSHist(0.5) has scale 2, as Laplace at ε = 1 with ΔBI = 2
-    step = bounds.laplace_step(1, 1.0, 2.0)
+    law = LSHist(0.5).law(PRIOR, [500, 500]).probabilities  # of scale 2, as Laplace at ε = 1 with ΔBI = 2: ⌊Y⌋ = t at 500 + t
+    step, both = bounds.laplace_step(1, 1.0, 2.0), -math.expm1(-0.5)
     low, high = ({name: [0, 0] for name in ("LSZhang", "LSHist", "EHD", "EHDL")} for _ in range(2))
     for row in close.rows:  # failures; and those on balanced data
         for failures, failed in ((low, row[6] < row[5] - 1e-9), (high, row[6] > row[7] + 1e-9)):
@@ -247,16 +241,16 @@ def _findings(
             f"without the mechanism's factor 2 it is no bound: exceeded in {len(printed)} of {len(smooth)} comparisons for EHDS, at worst {number(worst[5])} against {number(worst[8])} (n = {worst[0]}, c = {worst[4]:g})",
         ),
         Finding(
-            "The normaliser can be replaced by an N(n) that depends on n alone", "000 §6.2; 001 §5.3, third bound, left open", True,
+            "The normaliser can be replaced by an N(n) that depends on n alone", "000 §6.2; 001 §5.3, third bound, left open", _bounds_with(least.rows[0][0], least.rows[0][1]),
             "N(n) = the least normaliser over the data sets: M_H, prior (1, 1), ε = 1: " + ", ".join(f"N({n}) = {number(v)} (at {x}, {n - x})" for n, v, x in least.rows),
         ),
         Finding(
-            "P[⌊Y⌋ = t] = ½(e^{−ε(t−1)/Δ} − e^{−εt/Δ})", "000 §6.1.2, §6.1.3", False,
-            f"that is P[⌊Y⌋ = t − 1]: at t = 1, Δ = 2, ε = 1 it is {number(step)}, the probability of ⌊Y⌋ = 0, which is {number(law.probabilities[0])}",
+            "P[⌊Y⌋ = t] = ½(e^{−ε(t−1)/Δ} − e^{−εt/Δ})", "000 §6.1.2, §6.1.3", math.isclose(step, law[501]),
+            f"that is P[⌊Y⌋ = t − 1]: at t = 1, Δ = 2, ε = 1 it is {number(step)}, the probability of ⌊Y⌋ = 0, and that of ⌊Y⌋ = 1 is {number(law[501])}",
         ),
         Finding(
-            "P[|⌊Y⌋| = t] = e^{−tε/2} − e^{−(t+1)ε/2}", "001 §5.1", False,
-            f"that is P[t ≤ |Y| < t + 1], rounding toward 0: at t = 0, ε = 1 it is {number(-math.expm1(-0.5))}, twice the probability of ⌊Y⌋ = 0",
+            "P[|⌊Y⌋| = t] = e^{−tε/2} − e^{−(t+1)ε/2}", "001 §5.1", math.isclose(both, law[500]),
+            f"that is P[t ≤ |Y| < t + 1], rounding toward 0: at t = 0, ε = 1 it is {number(both)}, and the probability of ⌊Y⌋ = 0 is {number(law[500])}",
         ),
         Finding(
             "ELap(x)/(ε·LS(x)) is O(1) in n", "002 Theorem 4.1", max(by_n.values()) < 4,
@@ -307,7 +301,7 @@ def _findings(
         ),
         Finding(
             "EHD is within t more often for n < (2k·e^{−ε} + 1)/(1 − ½(e^{−kε} + e^{−(k+1)ε}))", "002 Corollary 4.5.2", second[1] == 0,
-            f"fails for {second[1]} of the {second[0]} cases with k ≥ 1 that meet its premise, {second[2]} of them balanced; the premise allows at most n = {second[3]}",
+            f"fails for {second[1]} of the {second[0]} cases with k ≥ 1 that meet its premise, {second[2]} of them balanced; of the sizes computed, n = {second[3]} is the largest that meets it; the limit is {number(bounds.ehd_beats_lshist_below(1, 1.0), 3)} for k = 1, ε = 1 and {number(bounds.ehd_beats_lshist_below(1, 0.1), 3)} for ε = 0.1",
         ),
         Finding(
             "LSHist is within LS(x) more often than EHD for n > 3/(e^{−ε/c}(1 − e^{−ε}))", "002 Corollary 4.5.3", all(thirds),
@@ -323,10 +317,27 @@ def _findings(
             f"LSZhang {number(one.rows[1][5], 3)} and {number(one.rows[1][6], 3)}, EHD {number(one.rows[2][5], 3)} and {number(one.rows[2][6], 3)}",
         ),
         Finding(
-            "Utilities: KL ≤ 4n·ln n·(1 − e^{−nε}) + √(−4n·ln n·ln δ) for LSHist", "002, table of utilities", one.rows[0][7] >= kl[300, 1.0],
-            f"n = 300, ε = 1, δ = 0.05: {number(one.rows[0][7])} where the exact quantile is {number(kl[300, 1.0])}",
+            "Utilities: KL ≤ 4n·ln n·(1 − e^{−nε}) + √(−4n·ln n·ln δ) for LSHist", "002, table of utilities", one.rows[0][7] >= kl["LSHist"],
+            f"n = 300, ε = 1, δ = 0.05: {number(one.rows[0][7])} where the exact quantile is {number(kl['LSHist'])}",
+        ),
+        Finding(
+            "Utilities: KL ≤ 8n·ln n·(1 − e^{−nε/2}) + √(−8n·ln n·ln δ) for LSZhang", "002, table of utilities", one.rows[1][7] >= kl["LSZhang"],
+            f"n = 300, ε = 1, δ = 0.05: {number(one.rows[1][7])} where the exact quantile is {number(kl['LSZhang'])}",
         ),
     ]  # fmt: skip
+
+
+def _bounds_with(n: int, normaliser: float) -> bool:
+    """Whether |R|·e^{−εc/2S}/N bounds the tail of M_H's error for all data sets of n records, ε = 1."""
+    mechanism = MH(1.0, DELTA)
+    gamma = mechanism.smoothing(n, 2)
+    for x in range(n + 1):
+        law, smooth = accuracy(mechanism, PRIOR, [x, n - x]), exponential_smooth_sensitivity(PRIOR, [x, n - x], gamma)
+        if any(
+            law.tail(c) > bounds.exponential_tail_loose(n, 2, 1.0, smooth, c) / normaliser * (1 + 1e-9) for c in GRID.tolist()
+        ):
+            return False
+    return True
 
 
 def _corollaries(close: Table) -> tuple[tuple[int, ...], tuple[int, ...]]:

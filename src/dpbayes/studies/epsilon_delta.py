@@ -6,6 +6,7 @@ and here are its loss, against the stated 2ε, and the smoothness of S.
 
 from __future__ import annotations
 
+import math
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -13,10 +14,13 @@ import numpy as np
 
 from dpbayes import compositions
 from dpbayes.audit import audit
+from dpbayes.dirichlet import Dirichlet
 from dpbayes.mechanisms import EHDS, MH
+from dpbayes.mechanisms.exponential import hellinger_to_candidates
 from dpbayes.plots import COLOURS, DASHES
-from dpbayes.sensitivity import exponential_smooth_sensitivity, smooth_sensitivity
+from dpbayes.sensitivity import exponential_smooth_sensitivity, local_sensitivity, smooth_sensitivity
 from dpbayes.studies.base import Finding, Result, Setting, Study, Table, finish, number
+from dpbayes.studies.laws import balanced
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -65,6 +69,25 @@ def harmonic(prior: tuple[float, ...], n: int) -> tuple[float, float]:
     return share, change
 
 
+def adjacent(n: int, epsilon: float, delta: float) -> tuple[float, float, float, float]:
+    """S over x and the data sets adjacent to it alone, as 000 §4.2 prints it for Dirichlet; prior (1, 1, 1), e^{−γd} as ever.
+
+    γ; the largest |ln S(x) − ln S(x')|; M_H's mean distance for balanced data with it, and with S over all data sets.
+    """
+    prior, x = Dirichlet([1, 1, 1]), balanced(n, 3)
+    gamma = MH(epsilon, delta).smoothing(n, 3)
+    local = {tuple(y): local_sensitivity(prior, y) for y in compositions.listing(n, 3).tolist()}
+    near = {y: [tuple(z) for z in compositions.neighbours(np.array(y)).tolist()] for y in local}
+    printed = {y: max(local[y], math.exp(-gamma) * max(local[z] for z in near[y])) for y in local}
+    change = max(abs(math.log(printed[y] / printed[z])) for y in local for z in near[y])
+    distance = hellinger_to_candidates(prior, x, compositions.listing(n, 3))
+    means = []
+    for sensitivity in (printed[tuple(x.tolist())], exponential_smooth_sensitivity(prior, x, gamma)):
+        weight = np.exp(-0.5 * epsilon * distance / sensitivity)
+        means.append(float(weight @ distance / weight.sum()))
+    return gamma, change, means[0], means[1]
+
+
 def curves(prior: tuple[float, ...], n: int, epsilon: float, delta: float) -> list[float]:
     """δ as a function of ε for M_H made with (ε, δ)."""
     values: list[float] = audit(MH(epsilon, delta), prior, n).curve(np.linspace(0, epsilon, 61)).tolist()
@@ -95,6 +118,9 @@ def run(setting: Setting) -> Result:
         abs(np.log(exponential_smooth_sensitivity([1, 1], a, gamma) / exponential_smooth_sensitivity([1, 1], b, gamma)))
         for a, b in pairwise(compositions.listing(n, 2))
     )
+
+    size = setting.pick(90, 15)
+    printed = adjacent(size, 1.0, 1e-8)
 
     def draw(figure: Figure) -> None:
         left, right = figure.subplots(1, 2)
@@ -135,6 +161,11 @@ def run(setting: Setting) -> Result:
             Finding(
                 "The exponentially smooth S satisfies |ln S(x) − ln S(x')| ≤ γ", "000 Definition 3", bool(uneven <= gamma * (1 + 1e-9)),
                 f"prior (1, 1), n = {n}: at most {number(uneven)}, γ = {number(gamma)}",
+            ),
+            Finding(
+                "So does S over the data sets adjacent to x", "000 §4.2, for Dirichlet, as printed", printed[1] <= printed[0] * (1 + 1e-9),
+                f"prior (1, 1, 1), n = {size}, ε = 1, δ = 1e-8: it moves by up to {number(printed[1])}, γ = {number(printed[0])}; for balanced data M_H would have a mean distance of {number(printed[2], 3)} "
+                f"with it, and has {number(printed[3], 3)} with S over all data sets, which §4.1.2 has for two categories and the library for all",
             ),
             Finding(
                 "The γ-smooth S satisfies |1/S(x) − 1/S(x')| ≤ γ", "000 Theorem 5.1", change <= 1 + 1e-9,

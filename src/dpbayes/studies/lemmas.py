@@ -144,12 +144,13 @@ def _findings(n: int, total: dict[str, int], factor: list[float], limits: dict[f
     inside = sum(value > 0 for value in factor)
     near = sum(abs(math.log(value)) <= MH(EPSILON, DELTA).smoothing(n, 2) for value in factor if value > 0)
     listed = MH(EPSILON, DELTA).law([1, 1], x)
-    apart = (
-        np.unique(listed.log_probabilities.round(12)).size
-        - np.unique(hellinger_to_candidates(Dirichlet([1, 1]), x, listed.outcomes).round(12)).size
+    distance, group, shared = np.unique(
+        hellinger_to_candidates(Dirichlet([1, 1]), x, listed.outcomes).round(12), return_inverse=True, return_counts=True
     )
+    together = np.bincount(group, weights=listed.probabilities)
+    apart = float(np.abs(together[group] / (shared[group] * listed.probabilities) - 1).max())
     return [
-        Finding("Equal distance, equal probability; and P[u = u(r)] = C_r·P[r]", "000 Lemmas 5.1, 5.2", apart == 0, f"data ({n // 2}, {n // 2}): as many values of one as of the other"),
+        Finding("Equal distance, equal probability; and P[u = u(r)] = C_r·P[r]", "000 Lemmas 5.1, 5.2", apart < 1e-10, f"data ({n // 2}, {n // 2}), {len(distance)} distances of {len(group)} candidates: P[u = u(r)]/(C_r·P[r]) is 1 to {number(apart, 2)}"),
         Finding(
             "Every distance but 0 is that of exactly two candidates", "000 Lemma 5.3, proof; 001 Lemma 4.1, proof", total["symmetric"] == total["data_sets"],
             f"{scope}: true for {total['symmetric']} of {total['data_sets']} data sets, the balanced one under the symmetric prior",

@@ -110,13 +110,14 @@ def _findings(table: Table) -> list[Finding]:
                 f"n = 90–180: at most {number(most)} over all data sets, {number(at_balanced)} at balanced data",
             )
         )  # fmt: skip
-    dim, hist = (_row(table, name, 90)[0] for name in ("LSDim", "LSHist"))
+    theorem = {name: _row(table, name, 90)[0] for name in ("LSHist", "LSDim", "LSZhang", "EHD", "EHDS")}
+    dim = theorem["LSDim"]
     three = _row(table, "LSDim", 6, k=3)[0]
     return [
         *found,
         Finding(
-            "LSHist, LSDim and LSZhang are ε-private", "002 Theorem 3.1; 000 §4.1", hist < 1 + 1e-6 and dim < 1,
-            f"n = 90, ε = 1: LSHist {number(hist)}, LSZhang {number(_row(table, 'LSZhang', 90)[0])}",
+            f"{', '.join(theorem)} are ε-private", "002 Theorem 3.1; 000 §4.1, Lemma 5.6", max(theorem.values()) < 1 + 1e-6,
+            "k = 2, n = 90, ε = 1: " + ", ".join(f"{name} {number(value)}" for name, value in theorem.items()),
         ),
         Finding(
             "ΔBI is proportional to the dimension, so noise of k/ε is needed", "000 §4.1.3; 002 Alg. 2", dim > 0.99,

@@ -13,7 +13,7 @@ from dpbayes.studies.laws import error_law, sample, split
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["COLUMNS", "SIMULATED", "curve", "errors", "overtakes", "show", "size_table"]
+__all__ = ["COLUMNS", "SIMULATED", "curve", "errors", "overtakes", "ranges", "show", "size_table", "wins"]
 
 COLUMNS = ("k", "n", "mechanism", "mean", "standard_error", "mean_of_1000_runs", "standard_error_of_1000_runs")
 #: Of these a simulation of 1000 runs is laid beside the exact mean, as the authors made it.
@@ -56,17 +56,31 @@ def show(axes: Axes, table: Table, k: int, names: Iterable[str]) -> None:
 
 def overtakes(winner: str, loser: str, epsilon: float, shares: list[float], low: int, high: int, step: int = 1) -> int | None:
     """The least n, in steps, from which on `winner` has the smaller mean: by halving; None if it has not at `high`."""
-    first, second = made((winner, loser), epsilon)
-    prior = Dirichlet([1] * len(shares))
-
-    def wins(place: int) -> bool:
-        x = split(place * step, shares)
-        return error_law(first, prior, x).mean < error_law(second, prior, x).mean
-
     bottom, top = low // step, high // step
-    if not wins(top):
+    if not wins(winner, loser, epsilon, shares, top * step):
         return None
     while top - bottom > 1:
         middle = (bottom + top) // 2
-        bottom, top = (bottom, middle) if wins(middle) else (middle, top)
+        bottom, top = (bottom, middle) if wins(winner, loser, epsilon, shares, middle * step) else (middle, top)
     return top * step
+
+
+def wins(winner: str, loser: str, epsilon: float, shares: list[float], n: int) -> bool:
+    """Whether `winner` has the smaller mean at n."""
+    first, second = (error_law(m, Dirichlet([1] * len(shares)), split(n, shares)).mean for m in made((winner, loser), epsilon))
+    return first < second
+
+
+def ranges(sizes: Sequence[int], step: int) -> str:
+    """Sizes in words, those that follow one another in steps as one range.
+
+    >>> ranges([2, 4, 6, 10], 2), ranges([], 2)
+    ('2 to 6, 10', 'none')
+    """
+    runs: list[list[int]] = []
+    for n in sizes:
+        if runs and n - runs[-1][-1] == step:
+            runs[-1].append(n)
+        else:
+            runs.append([n])
+    return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]} to {run[-1]}" for run in runs) or "none"

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from dpbayes.studies.base import Finding, Result, Setting, Study, finish, made, number
-from dpbayes.studies.size import curve, errors, overtakes, show, size_table
+from dpbayes.studies.size import curve, errors, overtakes, ranges, show, size_table, wins
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -35,10 +36,18 @@ def run(setting: Setting) -> Result:
         if n <= LARGEST.get((mechanism.name, k), n)
     ]
     table = size_table(jobs, setting.map(errors, jobs, "errors"))
-    pairs = [("MH", "LSDim", EPSILON, [0.5, 0.5], 100, 600, 2)]
-    if not setting.quick:
-        pairs += [("MH", "LSDim", EPSILON, [1 / 3] * 3, 150, 900, 3), ("MH", "LSDim", EPSILON, [0.25] * 4, 240, 1000, 40)]
-    crossings = setting.map(overtakes, pairs, "crossings")
+    scanned = setting.pick({2: 300, 3: 450, 4: 60}, {2: 60})  # every size of equal shares up to here
+    scans = [
+        ("MH", loser, EPSILON, [1 / k] * k, n)
+        for k, top in scanned.items()
+        for loser in ("LSDim", "LSHist")
+        for n in range(k, top + 1, k)
+    ]
+    won = {
+        (len(job[3]), job[1], job[4]) for job, better in zip(scans, setting.map(wins, scans, "every size"), strict=True) if better
+    }
+    better = {(k, loser): sorted(n for *key, n in won if key == [k, loser]) for k in scanned for loser in ("LSDim", "LSHist")}
+    beyond = None if setting.quick else overtakes("MH", "LSDim", EPSILON, [0.25] * 4, 240, 1000, 40)
 
     def draw(figure: Figure) -> None:
         axes = figure.subplots(1, 3)
@@ -52,27 +61,26 @@ def run(setting: Setting) -> Result:
     means = {name: curve(table, 2, name) for name in NAMES}
     last, first = max(means["MH"]), min(n for n in means["MH"] if n >= 100)
     ratio = means["MH"][last] / means["LSHist"][last]
-    crossing = crossings[0] or 0
     falls = all(means[name][last] < means[name][first] for name in ("MH", "LSDim", "LSHist"))
-    rises = [n for n, later in zip(list(means["MH"]), list(means["MH"])[1:], strict=False) if means["MH"][later] > means["MH"][n]]
+    rises = [later for n, later in pairwise(means["MH"]) if means["MH"][later] > means["MH"][n]]
     largest = max(n for n in means["Geometric"])
     best = min(means[name][largest] for name in ("LSZhang", "LSDim", "LSHist", "EHD", "EHDS") if largest in means[name])
     findings = [
         Finding(
             "Errors of M_H and both Laplace mechanisms fall as the data grow", "000 Fig. 4", falls,
-            f"from n = {first} to {last}: M_H {number(means['MH'][first])} to {number(means['MH'][last])}, LSHist {number(means['LSHist'][first])} to {number(means['LSHist'][last])}; at first M_H's rises (up to n = {max(rises, default=0)} on this grid)",
+            f"from n = {first} to {last}: M_H {number(means['MH'][first])} to {number(means['MH'][last])}, LSHist {number(means['LSHist'][first])} to {number(means['LSHist'][last])}; at first M_H's rises (to n = {max(rises, default=0)} of the grid)",
         ),
         Finding(
             "Above 300 records M_H is better than the Laplace mechanism", "000 §7.2.2", all(means["MH"][n] < means["LSDim"][n] for n in means["MH"] if n > 300),
-            f"k = 2: at every n from {min(n for n in means['MH'] if n > 300)} to {last}",
+            f"k = 2: at every n of the grid from {min(n for n in means['MH'] if n > 300)} to {last}",
         ),
         Finding(
-            "Below 300 records both Laplace mechanisms are better than M_H", "000 §7.2.2", crossing >= 300,
-            f"true up to n = {crossing - 2}: at {crossing} M_H overtakes LSDim (even n), where its smooth sensitivity comes down to the local one",
+            "Below 300 records both Laplace mechanisms are better than M_H", "000 §7.2.2", not better[2, "LSDim"] + better[2, "LSHist"],
+            f"of the even n up to {scanned[2]} M_H is better than LSDim at {ranges(better[2, 'LSDim'], 2)}, and than LSHist at {ranges(better[2, 'LSHist'], 2)}: for a handful of records, where nothing is far, and again where its smooth sensitivity comes down to the local one",
         ),
         Finding(
             "The improved Laplace mechanism stays better than M_H", "000 §7.2.2", all(means["LSHist"][n] < means["MH"][n] for n in means["MH"]),
-            f"at every n from {min(means['MH'])} to {last}",
+            f"at every n of the grid, from {min(means['MH'])} to {last}; below, M_H is better at n = {ranges([n for n in better[2, 'LSHist'] if n < 10], 2)}",
         ),
         Finding(
             "M_H approaches the improved Laplace mechanism", "000 §7.2.2", ratio < 1.1,
@@ -81,12 +89,12 @@ def run(setting: Setting) -> Result:
     ]  # fmt: skip
     if not setting.quick:
         three, four = curve(table, 3, "MH"), curve(table, 4, "MH")
-        later = "not up to n = 1000" if crossings[2] is None else f"at about {crossings[2]}"
+        later = "not again up to n = 1000 (in steps of 40)" if beyond is None else f"again from about {beyond}"
         findings.append(
             Finding(
-                "The same tendency for DL(1,1,1) and DL(1,1,1,1)", "000 Figs. 5(a), 5(b)", None not in crossings,
-                f"M_H overtakes LSDim at n = {crossings[1]} (k = 3, multiples of 3) and {later} (k = 4, in steps of 40); below, its error first rises, "
-                f"to {number(max(three.values()))} (k = 3) and above {number(max(four.values()), 3)} (k = 4)",
+                "The same tendency for DL(1,1,1) and DL(1,1,1,1)", "000 Figs. 5(a), 5(b)", beyond is not None,
+                f"M_H is better than LSDim at n = {ranges(better[3, 'LSDim'], 3)} of the multiples of 3 up to {scanned[3]} (k = 3), and at {ranges(better[4, 'LSDim'], 4)} "
+                f"of the multiples of 4 up to {scanned[4]}, {later} (k = 4); between, its error rises to {number(max(three.values()))} (k = 3) and above {number(max(four.values()), 3)} (k = 4)",
             )
         )  # fmt: skip
         zhang, hist = ([curve(table, k, name) for k in sizes] for name in ("LSZhang", "LSHist"))

@@ -128,7 +128,7 @@ def _findings(checked: Table, two: list[float], three: list[float], witness: flo
         Finding("I: H(BI(x), BI(x+1)) < H(BI(x+1), BI(x+2)) for x ≥ x0", "003, 004 §2.1", above == 0, f"{scope}: {above} failures"),
         Finding(
             "I: H(BI(x), BI(x+1)) > H(BI(x+1), BI(x+2)) for x ≤ x0", "003, 004 §2.1, as printed", below == 0,
-            f"{scope}: fails {below} times: at x0 of every n, and at x0 − 1 of every even n ≥ 4; n = 20: s(9) = s(10) = {number(steps(20)[9], 6)} < s(11) = {number(steps(20)[11], 6)}",
+            f"{scope}: fails {below} times: at x0 of every n ≥ 3, and at x0 − 1 of every even n; n = 20: s(9) = s(10) = {number(steps(20)[9], 6)} < s(11) = {number(steps(20)[11], 6)}",
         ),
         Finding("I: its mirror image, H(BI(x), BI(x−1)) < H(BI(x−1), BI(x−2)) for x ≤ x0", "003, 004 §2.1, mended", mirrored == 0, f"{scope}: {mirrored} failures"),
         Finding(
@@ -153,7 +153,7 @@ def _findings(checked: Table, two: list[float], three: list[float], witness: flo
         ),
         Finding(
             "The proof: LS(y) < LS(x), BI(x) the farthest candidate from the neighbouring BI(y)", "003, 004 §1.2.2", bool(two) and min(two) > 1,
-            f"two categories: no data set meets this (n = 1 has LS(x) = LS(y)); met for n = 1, k = 3, where the loss is at most {number(max(three, default=0.0))} at ε = 1",
+            f"two categories: no data set meets this (where BI(x) is the farthest, for n = 1 and 2, LS(x) = LS(y)); met for n = 1, k = 3, where the loss is at most {number(max(three, default=0.0))} at ε = 1",
         ),
     ]  # fmt: skip
 
