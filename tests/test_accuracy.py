@@ -1,6 +1,7 @@
 """Error laws against the vectors, brute force and simulation; the comparison and the recommendation; the papers' bounds."""
 
 import json
+import sys
 
 import numpy as np
 import pytest
@@ -51,6 +52,64 @@ def test_the_whole_law_by_brute_force():
         assert listed.probabilities[errors <= value + 1e-9].sum() >= p - 1e-9
         assert listed.probabilities[errors < value - 1e-9].sum() < p
     assert law.median == law.quantile(0.5)
+
+
+def test_a_distance_computed_in_another_way_is_in_the_tail():
+    """The kernels of laws and of `distances` differ in the last bit; an atom at c must not be lost by that."""
+    for name, x in (("EHDS", [100, 200]), ("EHD", [30, 7]), ("LSHist", [3, 5, 2])):
+        mechanism, prior = mechanisms.by_name(name)(1), np.ones(len(x))
+        listed, law = mechanism.law(prior, x), dpbayes.accuracy(mechanism, prior, x)
+        errors = distances.hellinger(prior + x, prior + listed.outcomes)
+        for c in errors[errors < 0.999][:: max(1, len(errors) // 50)]:  # beyond, distances crowd
+            expected = listed.probabilities[errors >= c * (1 - 1e-10)].sum()
+            assert law.tail(c) == pytest.approx(expected, abs=1e-12)
+        assert law.tail(0) == law.tail(-1) == law.tail(-np.inf) == 1.0
+        assert law.tail(np.inf) == law.tail(2.0) == 0.0
+
+
+def test_a_quantile_is_met_at_its_probability():
+    law = dpbayes.ErrorLaw(np.array([0.0, 0.3, 1.0]), np.array([0.5, 0.25, 0.25]), True, 0.0)
+    assert [law.quantile(p) for p in (0.5, 0.75, 1.0)] == [0.0, 0.3, 1.0]
+    assert law.quantile(0.5 + 1e-9) == 0.3
+    assert law.median == 0.0
+
+
+def test_the_standard_error_is_that_of_the_mean_of_the_draws(monkeypatch):
+    monkeypatch.setattr(sys.modules["dpbayes.accuracy"], "_DRAWS", 100)
+    law = dpbayes.accuracy(dpbayes.EHDS(1), np.ones(10), [50] * 10)
+    assert not law.exact
+    variance = law.probabilities @ (law.values - law.mean) ** 2 * 100 / 99
+    assert law.standard_error == pytest.approx(np.sqrt(variance / 100), rel=1e-9)
+
+
+@pytest.mark.parametrize("result", [np.array([np.nan, 0, 1, 2, 3, 4]), np.nan, np.inf, "far", np.zeros(2), np.zeros((6, 6)), 1j])
+def test_a_distance_that_is_no_distance(result):
+    refused = "^distance is a function whose result is not a finite real number for each row; accepted is one that is$"
+    with pytest.raises(ValueError, match=refused):
+        dpbayes.accuracy(dpbayes.EHDS(1), [1, 1], [2, 3], lambda a, b: result)
+    with pytest.raises(ValueError, match=refused):
+        dpbayes.expected_error(dpbayes.EHDS(1), [1, 1], 5, lambda a, b: result)
+
+
+def test_a_comparison_shows_the_loss_at_its_own_prior_and_size():
+    """The loss that a calibration names is that of its own prior and n, if it was computed here at all."""
+    calibrated = dpbayes.EHDL(1).calibrated([1, 1], 20)
+    unproved = dpbayes.EHDL(1, calibration=mechanisms.base.Calibration(dpbayes.Dirichlet([1, 1]), 20, 100.0, 0.5))
+    for mechanism, prior, x in ((calibrated, [1, 1], [9, 11]), (calibrated, [0.1, 0.1], [40, 60]), (unproved, [1, 1], [10, 10])):
+        (row,) = dpbayes.compare(prior, x, 1, [mechanism]).rows
+        assert row["exact_epsilon"] == pytest.approx(dpbayes.audit(mechanism, prior, sum(x)).epsilon, rel=1e-9)
+
+
+def test_a_recommendation_leaves_out_what_takes_long():
+    advice = dpbayes.recommend([1] * 8, 3, 1)  # 4^8 outcomes of LSZhang for each of 120 data sets
+    assert {"Geometric", "EHDS"} <= {row["mechanism"] for row in advice.table}
+    assert "LSZhang" not in {row["mechanism"] for row in advice.table}
+
+
+def test_a_comparison_has_a_repr_without_errors():
+    comparison = dpbayes.compare([1, 1], [4, 4], 1, ["LSHist"])
+    assert repr(comparison) == "Comparison(1 mechanisms, n=8, epsilon=1.0)"
+    assert hash(comparison) == hash(comparison)
 
 
 @given(st.floats(1e-6, 1), st.floats(1e-6, 1))
@@ -282,7 +341,7 @@ def test_theorem_4_5_for_ehdl_upper_bound_is_empty_for_large_n():
 
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 2.0])
 def test_corollaries_of_theorem_4_5(epsilon):
-    """Both hold on balanced data; the second speaks of data sets of at most five records."""
+    """Both hold on balanced data; the second speaks of data sets of a few records."""
     x, t = np.array([500, 500]), 0.1
     k = bounds.steps_within(PRIOR, x, t)
     assert bounds.lshist_beats_ehd_above(k, epsilon) < 1000
@@ -304,3 +363,25 @@ def test_steps_within_counts_records():
         row = [[30 + k, 70 - k], [31 + k, 69 - k]]
         inside, outside = hellinger_to_candidates(PRIOR, x, np.array(row))
         assert inside < t <= outside
+
+
+def test_bounds_take_any_prior_and_counts():
+    for prior, x in (([1, 1], [5, 5]), (dpbayes.Beta(1, 1), (5, 5)), (PRIOR, np.array([5, 5]))):
+        assert bounds.steps_within(prior, x, 0.3) == 1
+        assert bounds.exponential_tail_normalised(prior, x, 1, 0.3, 0.5) == pytest.approx(0.92727, abs=1e-5)
+        assert bounds.ehdl_near(prior, x, 1, 1e4).upper == np.inf
+    assert bounds.ehd_near(1, 10, 1e3).upper == bounds.lshist_beats_ehd_above(1, 1e3) == np.inf
+
+
+@pytest.mark.parametrize(
+    ("call", "name"),
+    [
+        (lambda: bounds.steps_within([1, 1, 1], [1, 1, 1], 0.3), "prior"), (lambda: bounds.steps_within([1, 1], [1, 2, 3], 0.3), "counts"),
+        (lambda: bounds.ehd_near(1, 0, 1.0), "n"), (lambda: bounds.ehd_near(-1, 5, 1.0), "k"), (lambda: bounds.lshist_beats_ehd_above(0.5, 1.0), "k"),
+        (lambda: bounds.exponential_tail_loose(8, 2, 1.0, 0.0, 0.5), "scale"), (lambda: bounds.laplace_step(-5, 1.0, 1.0), "t"),
+        (lambda: bounds.lszhang_near(1, np.nan), "epsilon"), (lambda: bounds.lshist_near(1, -1), "epsilon"),
+    ],
+)  # fmt: skip
+def test_bounds_refuse_what_they_are_not_for(call, name):
+    with pytest.raises((ValueError, TypeError), match=f"^{name} .*; accepted"):
+        call()

@@ -226,6 +226,24 @@ def test_a_group_whose_sizes_would_tell_the_data_is_refused(group):
     assert opened.remaining.epsilon == 2
 
 
+def test_the_delta_of_a_mechanism_is_charged(monkeypatch):
+    """None of ours has one today; whoever adds one must find it debited."""
+
+    @dataclasses.dataclass(frozen=True)
+    class Leaky(dpbayes.LSHist):
+        def _guarantee(self, prior, n):
+            return dataclasses.replace(super()._guarantee(prior, n), delta=1e-6)
+
+    monkeypatch.setitem(dpbayes.mechanisms.REGISTRY, "Leaky", Leaky)
+    opened = session(delta_budget="2.5e-6")
+    for left in ("0.0000015", "5E-7"):
+        release(opened, mechanism="Leaky")
+        assert opened.remaining.delta == Decimal(left)
+    with pytest.raises(dpbayes.BudgetExceeded):
+        release(opened, mechanism="Leaky")
+    assert opened.remaining == (Decimal(1), Decimal("5E-7"))
+
+
 def test_a_column_of_the_units_is_refused():
     """The number of units is published: that of the different values of the column."""
     opened = session(pd.DataFrame({"outcome": ["a"] * 3 + ["b"] * 4, "ward": ["x"] * 7}), unit="outcome")

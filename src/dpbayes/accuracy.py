@@ -44,8 +44,8 @@ _LAW_LIMIT = 2_000_000
 #: seconds each. `audit`, `calibrated` and `expected_error` go further, one mechanism at a time.
 _TABLE_LIMIT = {"audit": 4_100_000, "average": 1_100_000}
 _PAIR_LIMIT = 40_000_000
-#: By how much of itself one distance may differ from itself, computed in another way.
-_ROUNDING = 1e-11
+#: By how much of themselves equal distances may differ, computed in different ways; those of a law are merged within half of it.
+_ROUNDING = 2e-12
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -82,7 +82,7 @@ class ErrorLaw:
         level = check_real_array(c, "c")
         if level.ndim or np.isnan(level):
             raise ValueError("c is NaN or several numbers; accepted is one number")
-        place = int(np.searchsorted(self.values, level - _ROUNDING * abs(level)))
+        place = int(np.searchsorted(self.values, level * (1.0 - np.copysign(_ROUNDING, level))))
         return min(float(self.probabilities[place:].sum()), 1.0) if place else 1.0
 
 
@@ -330,7 +330,7 @@ def _error_law(errors: Array, probabilities: Array, *, exact: bool) -> ErrorLaw:
     """Equal distances are one value: they differ by rounding only."""
     order = np.argsort(errors, kind="stable")
     values, weights = errors[order], probabilities[order]
-    first = np.concatenate([[True], np.diff(values) > 1e-12 * values[1:]])
+    first = np.concatenate([[True], np.diff(values) > 0.5 * _ROUNDING * values[1:]])
     standard_error = 0.0 if exact else float(errors.std(ddof=1) / np.sqrt(len(errors)))
     return ErrorLaw(values[first], np.add.reduceat(weights, np.flatnonzero(first)), exact, standard_error)
 

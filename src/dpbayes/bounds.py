@@ -133,7 +133,7 @@ def lshist_beats_ehd_above(k: int, epsilon: float) -> float:
     >>> round(lshist_beats_ehd_above(1, 1.0), 3)
     12.901
     """
-    k, epsilon = check_integer(k, "k", 1), check_epsilon(epsilon)
+    k, epsilon = check_integer(k, "k", 0), check_epsilon(epsilon)
     below = math.exp(-epsilon) * -math.expm1(-k * epsilon)
     return (2 * k + 1) / below if below > 0 else math.inf
 
@@ -144,7 +144,7 @@ def ehd_beats_lshist_below(k: int, epsilon: float) -> float:
     >>> round(ehd_beats_lshist_below(1, 1.0), 3)
     2.319
     """
-    k, epsilon = check_integer(k, "k", 1), check_epsilon(epsilon)
+    k, epsilon = check_integer(k, "k", 0), check_epsilon(epsilon)
     return (2 * k * math.exp(-epsilon) + 1) / (1 - 0.5 * (math.exp(-k * epsilon) + math.exp(-(k + 1) * epsilon)))
 
 
