@@ -376,6 +376,14 @@ def test_large_parameters_keep_their_digits():
         assert posterior.p_greater(0, other=posterior) == pytest.approx(0.5, abs=1e-9)
 
 
+@pytest.mark.parametrize("alpha", [[1e100, 1, 1e-100], [1e100, 1e100], [1e-3, 1e-3], [1e3, 1e9]])
+def test_any_posterior_can_be_drawn(alpha, tmp_path):
+    posterior = published(dpbayes.Geometric(1), alpha, 8, [3, 5] if len(alpha) == 2 else [3, 5, 0]).noise_aware()
+    posterior.plot(tmp_path / "p.png")
+    assert (tmp_path / "p.png").read_bytes().startswith(b"\x89PNG")
+    assert posterior.pdf(0, 5e-324) >= 0
+
+
 def test_it_says_what_cannot_be_had(monkeypatch):
     release = published(dpbayes.EHDS(1), np.ones(10), 1000, [100] * 10)
     with pytest.raises(dpbayes.NotEnumerable, match="Geometric and of the Laplace family"):

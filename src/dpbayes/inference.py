@@ -162,7 +162,8 @@ class NoiseAwarePosterior:
         points = _real(t, "t")
         if not ((points > 0) & (points < 1)).all():
             raise ValueError("t is outside (0, 1); accepted are proportions strictly between 0 and 1")
-        values = np.exp(self._mixture(self._index(i)).log_density(scipy.special.logit(points))) / (points * (1.0 - points))
+        with np.errstate(over="ignore"):
+            values = np.exp(self._mixture(self._index(i)).log_density(scipy.special.logit(points))) / (points * (1.0 - points))
         return float(values) if values.ndim == 0 else values
 
     def quantile(self, i: int, p: ArrayLike) -> float | Array:
