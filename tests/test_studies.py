@@ -21,7 +21,7 @@ from dpbayes.accuracy import accuracy
 from dpbayes.studies import base, laws
 
 ROOT = Path(__file__).parent.parent
-PAPERS = ROOT / "docs" / "papers"
+PAPERS, DATA = ROOT / "docs" / "papers", ROOT / "tests" / "data"
 #: Studies whose full size takes a second or two.
 CHEAP = ("sensitivity", "local-maximum", "tables", "lemmas")
 
@@ -37,6 +37,14 @@ def refresh():
 @pytest.fixture(scope="module")
 def stored():
     return {study["name"]: study for study in json.loads((PAPERS / "findings.json").read_text(encoding="utf-8"))}
+
+
+def alike(text, other):
+    """The same words and the same figures, up to what another machine's rounding may do."""
+    number = r"\d+(?:\.\d+)?(?:e[+-]?\d+)?"
+    figures, others = ([float(v) for v in re.findall(number, each)] for each in (text, other))
+    close = all(max(a, b) < 1e-9 or a == pytest.approx(b, rel=2e-3) for a, b in zip(figures, others, strict=False))
+    return re.sub(number, "", text) == re.sub(number, "", other) and close
 
 
 # ------------------------------------------------------------------------------- every study
@@ -63,7 +71,13 @@ def test_a_quick_run_writes_whole_files(name, tmp_path):
         assert finding.claim
         assert finding.reference
         assert "nan" not in finding.number
-    assert json.loads(json.dumps(studies.as_record(study, result)))["summary"] == result.summary
+    record = json.loads(json.dumps(studies.as_record(study, result)))
+    assert record["summary"] == result.summary
+    expected = next(one for one in json.loads((DATA / "quick_findings.json").read_text(encoding="utf-8")) if one["name"] == name)
+    assert len(record["findings"]) == len(expected["findings"])
+    for found, stored in zip(record["findings"], expected["findings"], strict=True):
+        assert {**found, "number": ""} == {**stored, "number": ""}
+        assert alike(found["number"], stored["number"]), (found["number"], stored["number"])
 
 
 def test_equal_runs_write_equal_files(tmp_path):
