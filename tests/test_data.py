@@ -1210,6 +1210,7 @@ def test_what_an_engine_logs_or_warns_is_not_heard(caplog, capfd, recwarn):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_a_child_born_while_another_thread_counts_can_count_and_be_heard():
     """The thread that would give back the lock, warnings and logging is not in the child."""
     started, go_on = threading.Event(), threading.Event()

@@ -146,9 +146,11 @@ class Release:
         """Read a public file; `DataError` where it does not follow the schema or contradicts itself."""
         target = Path(path)
         try:
-            if target.stat().st_size > _LARGEST_FILE:
+            with target.open("rb") as file:  # no more than that, of a device without end too
+                content = file.read(_LARGEST_FILE + 1)
+            if len(content) > _LARGEST_FILE:
                 raise DataError(f"{target.name} has more than {_LARGEST_FILE} bytes; accepted is the file of a release")
-            text = target.read_text(encoding="utf-8")
+            text = content.decode()
         except UnicodeDecodeError:
             raise DataError(f"{target.name} is not UTF-8 text; accepted is the file of a release") from None
         except OSError as problem:
