@@ -63,8 +63,20 @@ def test_a_distance_computed_in_another_way_is_in_the_tail():
         for c in errors[errors < 0.999][:: max(1, len(errors) // 50)]:  # beyond, distances crowd
             expected = listed.probabilities[errors >= c * (1 - 1e-10)].sum()
             assert law.tail(c) == pytest.approx(expected, abs=1e-12)
+        assert len(law.values) <= len(errors)
         assert law.tail(0) == law.tail(-1) == law.tail(-np.inf) == 1.0
         assert law.tail(np.inf) == law.tail(2.0) == 0.0
+
+
+def test_crowded_distances_are_not_all_one():
+    """Near 1 each is within rounding of the next, and the first far from the last."""
+    law = dpbayes.accuracy(dpbayes.EHD(0.01), [1, 1], [5000, 5000])
+    listed = dpbayes.EHD(0.01).law([1, 1], [5000, 5000])
+    errors = hellinger_to_candidates(dpbayes.Dirichlet([1, 1]), np.array([5000, 5000]), listed.outcomes)
+    assert listed.probabilities[errors == 1.0].sum() > 0.5
+    for c in (1 - 1e-11, 1 - 1e-10, 1 - 1e-9):
+        assert listed.probabilities[errors >= c].sum() <= law.tail(c) + 1e-12
+        assert law.tail(c) <= listed.probabilities[errors >= c * (1 - 1e-11)].sum() + 1e-12
 
 
 def test_a_quantile_is_met_at_its_probability():
@@ -76,8 +88,9 @@ def test_a_quantile_is_met_at_its_probability():
 
 def test_the_standard_error_is_that_of_the_mean_of_the_draws(monkeypatch):
     monkeypatch.setattr(sys.modules["dpbayes.accuracy"], "_DRAWS", 100)
-    law = dpbayes.accuracy(dpbayes.EHDS(1), np.ones(10), [50] * 10)
+    law = dpbayes.accuracy(dpbayes.LSHist(1), np.ones(10), [50] * 10)
     assert not law.exact
+    assert law.standard_error > 1e-3
     variance = law.probabilities @ (law.values - law.mean) ** 2 * 100 / 99
     assert law.standard_error == pytest.approx(np.sqrt(variance / 100), rel=1e-9)
 
@@ -370,6 +383,7 @@ def test_bounds_take_any_prior_and_counts():
         assert bounds.steps_within(prior, x, 0.3) == 1
         assert bounds.exponential_tail_normalised(prior, x, 1, 0.3, 0.5) == pytest.approx(0.92727, abs=1e-5)
         assert bounds.ehdl_near(prior, x, 1, 1e4).upper == np.inf
+    assert bounds.exponential_tail_loose(8, 2, 1e6, 1e-9, -1.0) == bounds.laplace_step(0, 1e6, 1e-9) == np.inf
     assert bounds.ehd_near(1, 10, 1e3).upper == bounds.lshist_beats_ehd_above(1, 1e3) == np.inf
 
 
@@ -379,6 +393,8 @@ def test_bounds_take_any_prior_and_counts():
         (lambda: bounds.steps_within([1, 1, 1], [1, 1, 1], 0.3), "prior"), (lambda: bounds.steps_within([1, 1], [1, 2, 3], 0.3), "counts"),
         (lambda: bounds.ehd_near(1, 0, 1.0), "n"), (lambda: bounds.ehd_near(-1, 5, 1.0), "k"), (lambda: bounds.lshist_beats_ehd_above(0.5, 1.0), "k"),
         (lambda: bounds.exponential_tail_loose(8, 2, 1.0, 0.0, 0.5), "scale"), (lambda: bounds.laplace_step(-5, 1.0, 1.0), "t"),
+        (lambda: bounds.exponential_tail_loose(8, 2, 1.0, 0.3, np.nan), "c"), (lambda: bounds.exponential_tail_loose(8, 2, 1.0, 0.3, "x"), "c"),
+        (lambda: bounds.steps_within([1, 1], [5, 5], np.nan), "t"), (lambda: bounds.steps_within([1, 1], [5, 5], "a"), "t"),
         (lambda: bounds.lszhang_near(1, np.nan), "epsilon"), (lambda: bounds.lshist_near(1, -1), "epsilon"),
     ],
 )  # fmt: skip

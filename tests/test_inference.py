@@ -376,12 +376,19 @@ def test_large_parameters_keep_their_digits():
         assert posterior.p_greater(0, other=posterior) == pytest.approx(0.5, abs=1e-9)
 
 
-@pytest.mark.parametrize("alpha", [[1e100, 1, 1e-100], [1e100, 1e100], [1e-3, 1e-3], [1e3, 1e9]])
+@pytest.mark.parametrize(
+    "alpha", [[1e100, 1, 1e-100], [1e100, 1e100], [1.36e40] * 3, [1e-5] * 3, [1e-3, 1e-3], [1e3, 1e9], [1e-7, 1, 1], [1e-7, 1]]
+)
 def test_any_posterior_can_be_drawn(alpha, tmp_path):
-    posterior = published(dpbayes.Geometric(1), alpha, 8, [3, 5] if len(alpha) == 2 else [3, 5, 0]).noise_aware()
+    posterior = published(dpbayes.Geometric(1), alpha, 8, [0, 8] if len(alpha) == 2 else [0, 5, 3]).noise_aware()
     posterior.plot(tmp_path / "p.png")
     assert (tmp_path / "p.png").read_bytes().startswith(b"\x89PNG")
     assert posterior.pdf(0, 5e-324) >= 0
+    for law in (posterior, posterior.naive):
+        for level in (1e-9, 0.5, 0.95, 1 - 1e-9):
+            lower, upper = law.interval(level)
+            assert (lower <= upper).all()
+            assert ((lower == 0) | (lower >= 1e-300)).all()
 
 
 def test_it_says_what_cannot_be_had(monkeypatch):

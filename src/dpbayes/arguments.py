@@ -24,6 +24,7 @@ __all__ = [
     "check_counts",
     "check_delta",
     "check_epsilon",
+    "check_finite",
     "check_finite_positive",
     "check_generator",
     "check_integer",
@@ -99,6 +100,14 @@ def check_finite_positive(value: object, name: str) -> float:
     number = _as_float(value, name)
     if not (math.isfinite(number) and number > 0):
         raise ValueError(f"{name} is {value!r}; accepted is a finite number above 0")
+    return number
+
+
+def check_finite(value: object, name: str) -> float:
+    """A finite number."""
+    number = _as_float(value, name)
+    if not math.isfinite(number):
+        raise ValueError(f"{name} is {value!r}; accepted is a finite number")
     return number
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dpbayes import compositions, sensitivity
-from dpbayes.arguments import check_counts, check_epsilon, check_finite_positive, check_integer
+from dpbayes.arguments import check_counts, check_epsilon, check_finite, check_finite_positive, check_integer
 from dpbayes.dirichlet import Dirichlet, as_dirichlet
 from dpbayes.distances import category_divergence
 from dpbayes.mechanisms.base import Counts, Prior
@@ -42,11 +42,11 @@ def exponential_tail_normalised(prior: Prior, counts: ArrayLike, epsilon: float,
     >>> round(exponential_tail_normalised([1, 1], [4, 4], 1.0, 0.3, 0.5), 4)
     0.8797
     """
-    epsilon, scale = check_epsilon(epsilon), check_finite_positive(scale, "scale")
+    epsilon, scale, c = check_epsilon(epsilon), check_finite_positive(scale, "scale"), check_finite(c, "c")
     model, x = _model_and_counts(prior, counts)
     candidates = compositions.listing(int(x.sum()), model.k)
     normaliser = np.exp(-epsilon * hellinger_to_candidates(model, x, candidates) / (2 * scale)).sum()
-    return float(len(candidates) * math.exp(-epsilon * c / (2 * scale)) / normaliser)
+    return float(len(candidates) * _exp(-epsilon * c / (2 * scale)) / normaliser)
 
 
 def exponential_tail_loose(n: int, k: int, epsilon: float, scale: float, c: float) -> float:
@@ -55,8 +55,8 @@ def exponential_tail_loose(n: int, k: int, epsilon: float, scale: float, c: floa
     >>> round(exponential_tail_loose(8, 2, 1.0, 0.3, 0.5), 4)
     3.9114
     """
-    epsilon, scale = check_epsilon(epsilon), check_finite_positive(scale, "scale")
-    return compositions.count(n, k) * math.exp(-epsilon * c / (2 * scale))
+    epsilon, scale, c = check_epsilon(epsilon), check_finite_positive(scale, "scale"), check_finite(c, "c")
+    return compositions.count(n, k) * _exp(-epsilon * c / (2 * scale))
 
 
 def laplace_step(t: int, epsilon: float, sensitivity_of_counts: float) -> float:
@@ -69,7 +69,7 @@ def laplace_step(t: int, epsilon: float, sensitivity_of_counts: float) -> float:
     """
     t, width = check_integer(t, "t", 0), check_finite_positive(sensitivity_of_counts, "sensitivity_of_counts")
     epsilon = check_epsilon(epsilon)
-    return 0.5 * (math.exp(min(-epsilon * (t - 1) / width, 700.0)) - math.exp(-epsilon * t / width))
+    return 0.5 * (_exp(-epsilon * (t - 1) / width) - _exp(-epsilon * t / width))
 
 
 def steps_within(prior: Prior, counts: ArrayLike, t: float) -> int:
@@ -78,7 +78,7 @@ def steps_within(prior: Prior, counts: ArrayLike, t: float) -> int:
     >>> steps_within([1, 1], [50, 50], 0.2)
     2
     """
-    model, x = _model_and_counts(prior, counts)
+    (model, x), t = _model_and_counts(prior, counts), check_finite(t, "t")
     if model.k != 2:
         raise ValueError(f"prior has {model.k} parameters; accepted are two")
     n = int(x.sum())
@@ -156,3 +156,8 @@ def _model_and_counts(prior: Prior, counts: ArrayLike) -> tuple[Dirichlet, Count
 def _bracket(k: int, n: int, shrink: float) -> Bracket:
     k = check_integer(k, "k", 0)
     return Bracket((2 * k * shrink + 1) / n, (2 * k + 1) / (n * shrink) if n * shrink > 0 else math.inf)
+
+
+def _exp(x: float) -> float:
+    """e^x, infinite where floats have none."""
+    return math.exp(x) if x < 709.0 else math.inf

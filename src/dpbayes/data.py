@@ -261,9 +261,9 @@ def _tally(
 Refusal = tuple[type[BaseException], str]  # passed back, not raised where it is found: a traceback would hold the rows around it
 Result = TypeVar("Result")
 
-#: Whoever stops programs waits for these; and all that a count says of its own.
-_STOPS: tuple[type[BaseException], ...] = (KeyboardInterrupt, SystemExit, GeneratorExit)
-_REFUSALS: tuple[type[BaseException], ...] = (DataError, TypeError, ValueError, *_STOPS)
+#: What a count says of its own; and what whoever stops programs waits for.
+_REFUSALS = (DataError, TypeError, ValueError)
+_STOPS = (KeyboardInterrupt, SystemExit, GeneratorExit)
 
 
 def _outcome(work: Callable[..., Result], *arguments: Any) -> Result | Refusal:
@@ -272,6 +272,12 @@ def _outcome(work: Callable[..., Result], *arguments: Any) -> Result | Refusal:
         return work(*arguments)
     except _REFUSALS as error:
         return next(kind for kind in _REFUSALS if isinstance(error, kind)), str(error)
+    except _STOPS as error:
+        return _stopped(error)
+
+
+def _stopped(error: BaseException) -> Refusal:
+    return next(kind for kind in _STOPS if isinstance(error, kind)), "the count was stopped"
 
 
 def _given(outcome: Result | Refusal) -> Result:
@@ -332,7 +338,7 @@ def _quietly(work: Callable[[], Codes]) -> Codes | Refusal:
     except _UsageError as error:
         return TypeError, str(error)
     except _STOPS as error:
-        return next(kind for kind in _STOPS if isinstance(error, kind)), "the count was stopped"
+        return _stopped(error)
     except BaseException as error:  # a panic inside Polars is no Exception
         return DataError, f"data cannot be counted by their engine ({type(error).__name__}); accepted are well-formed data"
 

@@ -152,7 +152,8 @@ class Dirichlet:
             log_odds_quantile(lambda z: log_odds_cdf(a, b, z), lambda z: log_odds_density(a, b, z), middle - step, tail, 1.0),
             log_odds_quantile(lambda z: log_odds_cdf(b, a, -z), lambda z: log_odds_density(a, b, z), middle + step, tail, -1.0),
         )
-        return Interval(*(np.where(v < 1e-300, 0.0, v) for v in map(scipy.special.expit, ends)))  # the smallest floats are none
+        lower, upper = (np.where(v < 1e-300, 0.0, v) for v in map(scipy.special.expit, ends))  # the smallest floats are none
+        return Interval(np.minimum(lower, upper), upper)  # where a float is coarser than the law they could cross
 
     def sample(self, size: int, rng: np.random.Generator | None = None) -> Array:
         """`size` draws of θ, shape (size, k), for simulation: not a private release.

@@ -82,10 +82,11 @@ def find(data: str | os.PathLike[str]) -> list[str]:
         raise DataError("data names no file; accepted is the path of a file or a glob that matches one")
     if os.path.isdir(path):
         raise ValueError("data is a directory; accepted is the path of a file or a glob such as 'folder/*.parquet'")
-    once: dict[tuple[int, int], str] = {}
+    once: dict[object, str] = {}
     for name in found:
         status = os.stat(name)
-        once.setdefault((status.st_dev, status.st_ino), os.path.abspath(name))  # DuckDB takes a first ~ for the home of the user
+        identity = (status.st_dev, status.st_ino) if status.st_ino else os.path.realpath(name)  # some file systems number none
+        once.setdefault(identity, os.path.abspath(name))  # DuckDB takes a first ~ for the home of the user
     if os.sep != "\\" and any("\\" in name and glob.escape(name) != name for name in once.values()):
         raise ValueError(r"data is a path with a backslash beside one of * ? [; accepted is a path without it")
     return list(once.values())
@@ -243,7 +244,7 @@ def _check_told_apart(role: str, asked: Sequence[str], own: Sequence[str], shown
     for name in asked:
         if name.lower() in renamed:
             raise DataError(
-                f"{role} names {name!r}, which SQL cannot tell from another; accepted are names that differ in more than capitals"
+                f"{role} names {name!r}, which SQL cannot tell from another; accepted are names, not empty, that differ in more than capitals"
             )
 
 

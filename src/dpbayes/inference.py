@@ -188,7 +188,8 @@ class NoiseAwarePosterior:
             for i in range(self.k):
                 ends[:, i] = [self._mixture(i).log_odds(tail, upper) for upper in (False, True)]
                 report((i + 1) / self.k)
-        return Interval(*scipy.special.expit(ends))
+        lower, upper = _proportions(ends)
+        return Interval(np.minimum(lower, upper), upper)  # where a float is coarser than the law they could cross
 
     def highest_density(self, level: float = 0.95) -> Interval:
         """The shortest interval of each proportion that holds the level: that of highest density where there is one peak.
@@ -256,7 +257,7 @@ class NoiseAwarePosterior:
         v, w, joint = self._counts.pair(first, second)
         rows, columns = np.nonzero(joint > 1e-3 * _TAIL)
         beyond = log_odds_cdf(alpha[second] + w[columns], alpha[first] + v[rows], 0.0)
-        return float(joint[rows, columns] @ beyond)
+        return min(float(joint[rows, columns] @ beyond), 1.0)
 
     def predictive_logpmf(self, counts: ArrayLike) -> float:
         """ln P[the next records have these counts | y]: E over x of the Dirichlet-multinomial law of the posterior of x.
@@ -406,7 +407,7 @@ class _BetaMixture:
 
     def quantile(self, p: Array) -> Array:
         """The proportions below which the probability is p."""
-        return np.asarray(scipy.special.expit([self.log_odds(float(level)) for level in p.ravel()])).reshape(p.shape)
+        return _proportions(np.array([self.log_odds(float(level)) for level in p.ravel()])).reshape(p.shape)
 
     def log_odds(self, p: float, upper: bool = False) -> float:
         """The log-odds below which (`upper`: above which) the probability is p."""
@@ -484,6 +485,12 @@ def _shortest(mixture: _BetaMixture, rest: float) -> tuple[float, float]:
     around = float(grid[max(best - 1, 0)]), float(grid[min(best + 1, 6)])
     found = float(optimize.minimize_scalar(length, bounds=around, method="bounded", options={"xatol": 1e-5 * rest}).x)
     return ends(min((found, float(grid[best])), key=length))
+
+
+def _proportions(log_odds: Array) -> Array:
+    """Proportions at these log-odds; the smallest floats are none."""
+    shares = scipy.special.expit(log_odds)
+    return np.where(shares < 1e-300, 0.0, shares)
 
 
 def _fixed(array: Array) -> Array:

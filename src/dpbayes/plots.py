@@ -10,6 +10,9 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
+import scipy
+
+from dpbayes.special import log_odds_density
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -74,21 +77,23 @@ def plot_posterior(posterior: NoiseAwarePosterior, path: Target, image_format: s
     figure = Figure(figsize=(7.2, 0.9 + 1.6 * len(shown)), layout="constrained")
     panels, naive_ends = np.atleast_1d(figure.subplots(len(shown), 1)), posterior.naive.interval(0.999)
     for axes, i in zip(panels, shown, strict=True):
-        naive = posterior.naive.marginal(i)
         aware_ends = np.asarray(posterior.quantile(i, [5e-4, 0.9995]))
         low, high = min(aware_ends[0], naive_ends.lower[i]), max(aware_ends[1], naive_ends.upper[i])
         inside = np.linspace(low, high, 402)[1:-1]
         axes.set_yticks([])
         axes.set_ylabel(labels[i], rotation=0, ha="right", va="center", parse_math=False)
         axes.spines[["top", "left", "right"]].set_visible(False)
-        if not 0.0 < inside[0] < inside[-1] < 1.0:  # all of it at one float, as under a prior of 1e100
+        if not 1e-300 <= inside[0] < inside[-1] < 1.0:  # all of it at one float, as under a prior of 1e100
             axes.axvline(float(posterior.mean[i]), color=COLOURS[0], linewidth=1.4)
             continue
         density = np.asarray(posterior.pdf(i, inside))
         axes.fill_between(inside, density, color=COLOURS[0], alpha=0.3, linewidth=0, label="noise counted")
         axes.plot(inside, density, color=COLOURS[0], linewidth=1.4)
-        axes.plot(inside, naive.pdf(inside), color=COLOURS[1], linestyle="--", linewidth=1.4, label="naive")
-        top = max(float(np.quantile(density, 0.98)), float(np.quantile(naive.pdf(inside), 0.99)))
+        a, b = posterior.naive.alpha[i], np.delete(posterior.naive.alpha, i).sum()
+        with np.errstate(over="ignore", under="ignore"):
+            naive = np.exp(log_odds_density(a, b, scipy.special.logit(inside))) / (inside * (1.0 - inside))
+        axes.plot(inside, naive, color=COLOURS[1], linestyle="--", linewidth=1.4, label="naive")
+        top = max(float(np.quantile(density, 0.98)), float(np.quantile(naive, 0.99)))
         axes.set_ylim(0, 1.25 * top if top > 0 else None)
         axes.set_xlim(low, high)
     panels[-1].set_xlabel("proportion")

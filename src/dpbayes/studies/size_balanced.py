@@ -36,7 +36,7 @@ def run(setting: Setting) -> Result:
         if n <= LARGEST.get((mechanism.name, k), n)
     ]
     table = size_table(jobs, setting.map(errors, jobs, "errors"))
-    scanned = setting.pick({2: 300, 3: 450, 4: 60}, {2: 60})  # every size of equal shares up to here
+    scanned = setting.pick({2: 300, 3: 450, 4: 60}, {2: 300})  # every size of equal shares up to here
     scans = [
         ("MH", loser, EPSILON, [1 / k] * k, n)
         for k, top in scanned.items()
