@@ -254,7 +254,7 @@ def test_compare_chosen_mechanisms_and_sizes_without_an_audit():
     for bad in ("EHD", dpbayes.LSHist(1), 3):
         with pytest.raises(TypeError, match="mechanisms is"):
             dpbayes.compare([1, 1], [5, 5], 1, bad)
-    with pytest.raises(ValueError, match="name is"):
+    with pytest.raises(ValueError, match="mechanism is"):
         dpbayes.compare([1, 1], [5, 5], 1, ["Laplace"])
 
 

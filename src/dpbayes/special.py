@@ -357,6 +357,11 @@ def log_odds_density(a: Array, b: Array, z: ArrayLike) -> Array:
 
 
 def log_odds_peak(a: Array, b: Array) -> Array:
+    """ln density of the log-odds under Beta(a, b) at its mode, elementwise: ½·ln(ab/(2π(a+b))) and three Stirling errors.
+
+    >>> log_odds_peak(np.array([1.0]), np.array([1.0])).round(12)    # ln ¼
+    array([-1.38629436])
+    """
     total = a + b
     peak: Array = 0.5 * np.log(a * b / (2 * np.pi * total)) + stirling_error(total) - stirling_error(a) - stirling_error(b)
     return peak
@@ -364,6 +369,9 @@ def log_odds_peak(a: Array, b: Array) -> Array:
 
 def log_odds_deviance(a: Array, b: Array, u: ArrayLike) -> Array:
     """a·ln(θ_0/θ) + b·ln((1−θ_0)/(1−θ)) ≥ 0, elementwise, for θ at log-odds u from the mode θ_0 = a/(a+b).
+
+    >>> log_odds_deviance(np.array([1.0]), np.array([1.0]), np.log(3.0)).round(12)    # ln(4/3)
+    array([0.28768207])
 
     Near the mode of a narrow density the linear parts of the two logarithms cancel exactly and are left out: with
     w_1 = (1−θ_0)·(e^{−u} − 1) and w_2 = θ_0·(e^u − 1), it is a·ln(1+w_1) + b·ln(1+w_2), and

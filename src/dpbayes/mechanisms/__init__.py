@@ -35,14 +35,15 @@ REGISTRY: dict[str, type[Mechanism]] = {
 }
 
 
-def by_name(mechanism: str) -> type[Mechanism]:
+def by_name(name: str) -> type[Mechanism]:
     """The class of a mechanism by its name.
 
     >>> by_name("LSHist")
     <class 'dpbayes.mechanisms.laplace.LSHist'>
     """
-    if not isinstance(mechanism, str):
-        raise TypeError(f"mechanism is of type {type(mechanism).__name__}; accepted is one of {', '.join(REGISTRY)}")
-    if mechanism not in REGISTRY:
-        raise ValueError(f"mechanism is {short(mechanism)}; accepted is one of {', '.join(REGISTRY)}")
-    return REGISTRY[mechanism]
+    accepted = f"accepted is one of {', '.join(REGISTRY)}"  # callers pass on what they call a mechanism
+    if not isinstance(name, str):
+        raise TypeError(f"mechanism is of type {type(name).__name__}; {accepted}")
+    if name not in REGISTRY:
+        raise ValueError(f"mechanism is {short(name)}; {accepted}")
+    return REGISTRY[name]
