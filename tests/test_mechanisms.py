@@ -130,7 +130,7 @@ def test_a_release_runs_the_sampler_at_its_factor_less_the_rounding(monkeypatch,
     eta = hellinger_sampler.rounding_bound(largest_c, n, k)
     assert alpha.tolist() == prior
     assert x.tolist() == counts
-    assert c == pytest.approx((epsilon - 4 * eta) / (2 * delta), rel=1e-12)
+    assert c == pytest.approx((epsilon - 4 * eta) / (2 * delta), rel=1e-12, abs=0)
     assert eta > 1e-12 * epsilon  # so that the line above sees it
 
 
@@ -138,13 +138,15 @@ def test_a_release_of_ehdv_leaves_room_for_the_rounding_of_its_sensitivities(mon
     seen = []
     original = noise.categorical
     monkeypatch.setattr(noise, "categorical", lambda logits: seen.append(logits) or original(logits))
-    epsilon, prior, counts = 1e-7, [1, 3], [8, 3]
-    make("EHDV", epsilon).release(prior, counts)
-    h = dpbayes.distances.hellinger(np.add(prior, counts), np.add(prior, compositions.listing(11, 2)))
-    drawn = -2 * seen[0] * sensitivity.candidate_sensitivity(prior, 11)
-    largest_c = epsilon / (2 * dpbayes.distances.hellinger([14, 15], [15, 14]))
-    most = epsilon - 4 * hellinger_sampler.rounding_bound(largest_c, 11, 2)
-    assert drawn == pytest.approx((most - 2**-51 * 61 * largest_c) * h, rel=1e-12)
+    prior, n = np.array([1.0, 3.0]), 1000
+    counts = np.array([600, 400])
+    make("EHDV", 1).release(prior, counts)
+    h = distances.hellinger(prior + counts, prior + compositions.listing(n, 2))
+    elsewhere = h > 0
+    run_at = (-2 * seen[0] * sensitivity.candidate_sensitivity(prior, n))[elsewhere] / h[elsewhere]
+    largest_c = 1 / (2 * distances.hellinger([3 + n, 4 + n], [4 + n, 3 + n]))
+    of_sensitivities, eta = 2**-51 * (n + 50) * largest_c, hellinger_sampler.rounding_bound(largest_c, n, 2)
+    np.testing.assert_allclose(1 - run_at, 4 * eta + of_sensitivities, rtol=0, atol=0.1 * of_sensitivities)
 
 
 @pytest.mark.parametrize("prior", [[0.01, 0.01], [1, 1], [0.1, 5], [30, 2], [0.01, 0.01, 0.01], [1, 1, 1], [0.05, 1, 20]])
